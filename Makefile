@@ -1,0 +1,40 @@
+# Every target sets up what it needs: a virtual environment with pinned versions, made once.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+# Pins what the build itself needs, too.
+export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: help demo test lint format bench clean
+help:  ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+$(READY): pyproject.toml constraints.txt
+	@echo "setting up $(VENV) (once; about two minutes)"
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "dlhmc needs Python 3.11 or newer: call make PYTHON=/path/to/python3.11")'
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/pip install --quiet --editable '.[dev]'
+	@touch $@
+
+demo: $(READY)  ## watch frozen topology thaw (under two minutes)
+	@$(BIN)/dlhmc demo
+
+test: lint  ## lint, then all tests
+	@$(BIN)/pytest -n 2 --dist worksteal
+
+lint: $(READY)  ## style, security rules, formatting, types
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+
+format: $(READY)  ## put the code into shape
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+bench: $(READY)  ## speed against BlackJAX, NumPy and the machine's limits
+	@$(BIN)/dlhmc bench
+
+clean:  ## remove the environment and caches
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

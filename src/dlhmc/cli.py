@@ -1,0 +1,215 @@
+"""The command line. JAX is imported only by the commands that need it."""
+
+import dataclasses
+import difflib
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
+
+import tyro
+
+from dlhmc import __version__
+from dlhmc.errors import ExitCode, UserError
+from dlhmc.runs.config import SampleConfig, load
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+T = TypeVar("T")
+
+
+@dataclasses.dataclass(frozen=True)
+class Sample:
+    """Sample a target and compare with exact results.
+
+    Example: dlhmc sample --kernel hmc --lattice 16 16 --beta 7 --out runs/hmc7
+    """
+
+    settings: Annotated[SampleConfig, tyro.conf.arg(name="")]
+    config: Path | None = None
+    """TOML file with settings; options given here override it"""
+    out: Path | None = None
+    """new directory for the run; a name under runs/ if not given"""
+    dry_run: bool = False
+    """say what would be done, and do nothing"""
+    quiet: bool = False
+    """print nothing but errors"""
+
+    def __call__(self) -> ExitCode:
+        """Run the command."""
+        from dlhmc.runs.directory import RunDirectory
+        from dlhmc.runs.sampling import sample
+
+        out = self.out or self.settings.default_directory
+        if self.dry_run:
+            RunDirectory(out).refuse_if_taken()
+            _console().print(_plan_text(self.settings, out), highlight=False, soft_wrap=True)
+            return ExitCode.OK
+        return sample(self.settings, out, _console(), quiet=self.quiet)
+
+
+@dataclasses.dataclass(frozen=True)
+class Resume:
+    """Go on with an interrupted run; the result is the same as without the interruption."""
+
+    directory: tyro.conf.Positional[Path]
+    """directory of the run"""
+    quiet: bool = False
+    """print nothing but errors"""
+
+    def __call__(self) -> ExitCode:
+        """Run the command."""
+        from dlhmc.runs.sampling import resume
+
+        return resume(self.directory, _console(), quiet=self.quiet)
+
+
+@dataclasses.dataclass(frozen=True)
+class Summary:
+    """Print the results of a run, finished or not."""
+
+    directory: tyro.conf.Positional[Path]
+    """directory of the run"""
+    json: bool = False
+    """print JSON instead of a table"""
+
+    def __call__(self) -> ExitCode:
+        """Run the command."""
+        import json
+
+        from dlhmc.runs.sampling import show_summary
+
+        summary = show_summary(self.directory, _console(quiet=self.json))
+        if self.json:
+            sys.stdout.write(json.dumps(summary, indent=2) + "\n")
+        return ExitCode.OK
+
+
+@dataclasses.dataclass(frozen=True)
+class Demo:
+    """Watch frozen topology thaw: HMC, and HMC with instanton hits, at β = 7."""
+
+    out: Path = Path("demo")
+    """directory for the runs and the picture"""
+    trajectories: int = 2000
+    """trajectories of each run"""
+
+    def __call__(self) -> ExitCode:
+        """Run the command."""
+        from dlhmc.demo import demo
+
+        return demo(self.out, self.trajectories, _console())
+
+
+@dataclasses.dataclass(frozen=True)
+class Bench:
+    """Measure the speed of a leapfrog step against BlackJAX, NumPy and the machine's limits."""
+
+    out: Path | None = None
+    """Markdown file to write the table to"""
+    rounds: int = 7
+    """how often everything is measured in turn; the fastest counts"""
+
+    def __call__(self) -> ExitCode:
+        """Run the command."""
+        from dlhmc.bench import bench
+
+        return bench(self.rounds, self.out, _console())
+
+
+class Command(NamedTuple):
+    """A command: what it does in a few words, and the dataclass that holds its options."""
+
+    group: str
+    purpose: str
+    options: type[Callable[[], ExitCode]]
+
+
+COMMANDS: dict[str, Command] = {
+    "demo": Command("start", "watch frozen topology thaw, in under two minutes", Demo),
+    "sample": Command("run", "sample a target and compare with exact results", Sample),
+    "resume": Command("run", "go on with an interrupted run", Resume),
+    "summary": Command("look", "print the results of a run", Summary),
+    "bench": Command("look", "measure speed against BlackJAX, NumPy and the machine", Bench),
+}
+
+
+def main() -> None:
+    """Entry point of the console script."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: list[str]) -> int:
+    """Run a command line and return its exit code."""
+    try:
+        return _dispatch(arguments)
+    except UserError as error:
+        sys.stderr.write(f"dlhmc: {error}\n")
+        return ExitCode.BAD_INPUT
+    except KeyboardInterrupt:
+        sys.stderr.write("dlhmc: stopped at once; what was saved before is intact\n")
+        return ExitCode.INTERRUPTED
+    except BrokenPipeError:
+        # The reader has gone (dlhmc … | head): not an error. Nothing more can be flushed.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return ExitCode.OK
+
+
+def _dispatch(arguments: list[str]) -> int:
+    if not arguments or arguments[0] in ("-h", "--help", "help"):
+        sys.stdout.write(_help())
+        return ExitCode.OK
+    if arguments[0] in ("-V", "--version"):
+        sys.stdout.write(f"dlhmc {__version__}\n")
+        return ExitCode.OK
+    name, rest = arguments[0], arguments[1:]
+    if name not in COMMANDS:
+        close = difflib.get_close_matches(name, COMMANDS, n=1)
+        advice = f"did you mean '{close[0]}'?" if close else "see 'dlhmc --help'."
+        raise UserError(f"There is no command '{name}': {advice}")
+    return _parse(name, COMMANDS[name].options, rest)()
+
+
+def _parse(name: str, options: type[T], arguments: list[str]) -> T:
+    default: Any = Sample(_settings_from_file(arguments)) if options is Sample else tyro.MISSING
+    config = (tyro.conf.FlagCreatePairsOff,)
+    return tyro.cli(options, prog=f"dlhmc {name}", args=arguments, default=default, config=config)
+
+
+def _settings_from_file(arguments: list[str]) -> SampleConfig:
+    """The settings of the file named by --config: the defaults that other options override."""
+    for index, argument in enumerate(arguments):
+        if argument == "--config" and index + 1 < len(arguments):
+            return load(SampleConfig, Path(arguments[index + 1]))
+        if argument.startswith("--config="):
+            return load(SampleConfig, Path(argument.removeprefix("--config=")))
+    return SampleConfig()
+
+
+def _help() -> str:
+    lines = [
+        "usage: dlhmc COMMAND [OPTIONS]",
+        "",
+        "Deep Learning Hamiltonian Monte Carlo for lattice gauge theory.",
+        "",
+    ]
+    for group in dict.fromkeys(command.group for command in COMMANDS.values()):
+        members = [(name, command) for name, command in COMMANDS.items() if command.group == group]
+        lines += [f"{group}:", *(f"  {name:<10}{command.purpose}" for name, command in members), ""]
+    return "\n".join([*lines, "'dlhmc COMMAND --help' lists the options of a command.", ""])
+
+
+def _plan_text(config: SampleConfig, out: Path) -> str:
+    lines = [f"{field.name:>20} = {getattr(config, field.name)}" for field in dataclasses.fields(config)]
+    history = 4 * 5 * config.trajectories * config.chains / 1e6
+    kept = config.keep_configurations * 2 * config.lattice[0] * config.lattice[1] * config.chains * 4 / 1e6
+    total = (history + kept) * (2 if config.float64 else 1)
+    return "\n".join([*lines, f"would run in {out}, with at most {total:.0f} MB of history (before compression)"])
+
+
+def _console(*, quiet: bool = False) -> "Console":
+    from rich.console import Console
+
+    return Console(quiet=quiet)

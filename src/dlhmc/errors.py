@@ -1,0 +1,17 @@
+"""Errors that a user can cause, and how a command ends."""
+
+import enum
+
+
+class UserError(Exception):
+    """One sentence that says what is wrong and what to do; shown without a traceback."""
+
+
+class ExitCode(enum.IntEnum):
+    """What the command line returns."""
+
+    OK = 0
+    BAD_INPUT = 2
+    #: 128 + the signal's number, as shells do
+    INTERRUPTED = 130
+    TERMINATED = 143

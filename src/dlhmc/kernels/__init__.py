@@ -1,0 +1,8 @@
+"""Kernels: how a target is sampled. Each leaves its target exactly invariant."""
+
+from dlhmc.kernels.contract import Info, Kernel, State
+from dlhmc.kernels.exact import Exact
+from dlhmc.kernels.hits import InstantonHits
+from dlhmc.kernels.hmc import HMC
+
+__all__ = ["HMC", "Exact", "Info", "InstantonHits", "Kernel", "State"]

@@ -1,0 +1,54 @@
+"""Hamiltonian Monte Carlo (appendix A.1 of the paper)."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, ArrayLike, Float, Int, Key
+
+from dlhmc.integrators import INTEGRATORS, Integrator, integrate
+from dlhmc.kernels.contract import Info, Kernel, State
+from dlhmc.kernels.metropolis import decide, select
+from dlhmc.targets.contract import Target, energy_change
+
+
+class HMC(Kernel):
+    """A trajectory of `steps` integrator steps with fresh momenta, then accept or reject.
+
+    >>> from dlhmc.targets import U1
+    >>> target = U1((8, 8), beta=2.0)
+    >>> kernel = HMC(target, step_size=0.2, steps=10)
+    >>> state = kernel.init(target.start(jax.random.key(0), "cold", chains=4, dtype=jnp.float32))
+    >>> state, info = jax.jit(kernel.step)(jax.random.key(1), state)
+    >>> info.accepted.shape
+    (4,)
+    """
+
+    target: Target
+    step_size: Float[Array, ""]
+    steps: Int[Array, ""]
+    integrator: Integrator = eqx.field(static=True)
+
+    def __init__(
+        self, target: Target, step_size: ArrayLike, steps: ArrayLike, integrator: Integrator = INTEGRATORS["leapfrog"]
+    ) -> None:
+        self.target, self.integrator = target, integrator
+        self.step_size, self.steps = jnp.asarray(step_size), jnp.asarray(steps)
+
+    def step(self, key: Key[Array, ""], state: State) -> tuple[State, Info]:
+        """One trajectory of every chain."""
+        momentum_key, accept_key = jax.random.split(key)
+        x = state.x
+        v = self.target.momentum(momentum_key, x)
+        x_new, v_new = integrate(self.target, self.integrator, x, v, self.step_size, self.steps)
+        change = energy_change(self.target, (x, v), (x_new, v_new))
+        acceptance, accepted, nonfinite = decide(accept_key, change)
+        x = select(accepted, self.target.wrap(x_new), x)
+        return State(x), Info(acceptance, accepted, change, nonfinite)
+
+    def tunable_step_size(self) -> Float[Array, ""]:
+        """The step size of the integrator."""
+        return self.step_size
+
+    def with_step_size(self, step_size: Float[Array, ""]) -> "HMC":
+        """The same kernel with another step size."""
+        return eqx.tree_at(lambda kernel: kernel.step_size, self, step_size)

@@ -1,0 +1,7 @@
+"""The names a user chooses from. Free of heavy imports, so that the command line starts at once."""
+
+from typing import Literal
+
+Start = Literal["hot", "cold", "exact"]
+Scheme = Literal["leapfrog", "omelyan"]
+KernelName = Literal["hmc", "exact"]

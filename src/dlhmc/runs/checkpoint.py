@@ -1,0 +1,97 @@
+"""Checkpoints: Orbax writes them atomically, and a SHA-256 of every leaf finds what the disk has changed since."""
+
+import hashlib
+from pathlib import Path
+from typing import Any, TypeVar
+
+import jax
+import numpy as np
+import orbax.checkpoint as ocp
+
+from dlhmc.errors import UserError
+
+T = TypeVar("T")
+_KEPT = 2
+
+
+class Checkpoints:
+    """The checkpoints of a run, the last two of them."""
+
+    def __init__(self, path: Path, *, create: bool = True) -> None:
+        if not create and not path.is_dir():
+            raise UserError(f"There are no checkpoints in {path.parent}: start the run anew in another directory.")
+        self._path = path
+        options = ocp.CheckpointManagerOptions(max_to_keep=_KEPT, enable_async_checkpointing=False, create=create)
+        self._manager = ocp.CheckpointManager(path.absolute(), options=options)
+
+    def save(self, step: int, tree: Any, notes: dict[str, Any]) -> None:
+        """Save a pytree of arrays with notes (plain JSON) about it."""
+        if self._manager.latest_step() == step:
+            return
+        record = {"digests": _digests(tree), "notes": notes}
+        self._manager.save(
+            step, args=ocp.args.Composite(tree=ocp.args.StandardSave(tree), record=ocp.args.JsonSave(record))
+        )
+
+    def restore(self, like: T) -> tuple[int, T, dict[str, Any]]:
+        """The newest intact checkpoint, as (step, tree, notes); `like` has the structure, shapes and dtypes."""
+        steps = sorted(self._manager.all_steps(), reverse=True)
+        if not steps:
+            raise UserError(f"There is no checkpoint in {self._path}: start the run anew in another directory.")
+        abstract = jax.tree.map(ocp.utils.to_shape_dtype_struct, like)
+        problems = []
+        for step in steps:
+            try:
+                return step, *self._restore_one(step, abstract)
+            except _DamagedError as problem:
+                problems.append(f"checkpoint {step}: {problem}")
+        raise UserError(f"No checkpoint in {self._path} is intact ({'; '.join(problems)}): start the run anew.")
+
+    def newest_notes(self) -> tuple[int, dict[str, Any]]:
+        """Step and notes of the newest checkpoint, without its arrays."""
+        step = self._manager.latest_step()
+        if step is None:
+            raise UserError(f"There is no checkpoint in {self._path}: start the run anew in another directory.")
+        try:
+            record = self._manager.restore(step, args=ocp.args.Composite(record=ocp.args.JsonRestore())).record
+            return step, record["notes"]
+        except Exception as error:
+            raise UserError(f"Checkpoint {step} in {self._path} is damaged: {_first_line(error)}.") from None
+
+    def _restore_one(self, step: int, abstract: T) -> tuple[T, dict[str, Any]]:
+        try:
+            restored = self._manager.restore(
+                step,
+                args=ocp.args.Composite(tree=ocp.args.StandardRestore(abstract), record=ocp.args.JsonRestore()),
+            )
+            tree, record = restored.tree, restored.record
+            expected, notes = record["digests"], record["notes"]
+        except Exception as error:  # Orbax and TensorStore raise many kinds for damaged files
+            raise _DamagedError(f"cannot be read ({_first_line(error)})") from None
+        found = _digests(tree)
+        wrong = sorted(name for name in found.keys() | expected.keys() if found.get(name) != expected.get(name))
+        if wrong:
+            raise _DamagedError(f"leaf {', '.join(wrong)} is not what was saved")
+        return tree, notes
+
+    def close(self) -> None:
+        """Wait for what is being written."""
+        self._manager.close()
+
+
+class _DamagedError(Exception):
+    """A checkpoint that must not be used."""
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0][:200]
+
+
+def _digests(tree: Any) -> dict[str, str]:
+    leaves, _ = jax.tree.flatten_with_path(tree)
+    return {jax.tree_util.keystr(path): _digest(np.asarray(leaf)) for path, leaf in leaves}
+
+
+def _digest(array: np.ndarray[Any, Any]) -> str:
+    header = f"{array.dtype.str}{array.shape}".encode()
+    return hashlib.sha256(header + np.ascontiguousarray(array).tobytes()).hexdigest()

@@ -1,0 +1,98 @@
+"""The run directory: which file is where, written so that a crash never leaves half a file."""
+
+import datetime
+import fcntl
+import importlib.metadata
+import json
+import os
+import platform
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from dlhmc.errors import UserError
+
+FORMAT_VERSION = 1
+_VERSIONED = ("dlhmc", "jax", "jaxlib", "equinox", "orbax-checkpoint", "zarr", "numpy", "scipy")
+
+
+class RunDirectory:
+    """config.toml, manifest.json, metrics.jsonl, history.zarr, checkpoints/, summary.json."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.config = path / "config.toml"
+        self.manifest = path / "manifest.json"
+        self.metrics = path / "metrics.jsonl"
+        self.history = path / "history.zarr"
+        self.checkpoints = path / "checkpoints"
+        self.summary = path / "summary.json"
+
+    def refuse_if_taken(self) -> None:
+        """A new run never touches an old one."""
+        if self.config.exists() or self.history.exists():
+            raise UserError(f"{self.path} already holds a run: choose another --out, or 'dlhmc resume {self.path}'.")
+        if self.path.exists() and not self.path.is_dir():
+            raise UserError(f"{self.path} is a file: choose another --out.")
+        if self.path.is_dir() and any(self.path.iterdir()):
+            raise UserError(f"{self.path} is not empty: choose another --out.")
+
+    def require_run(self) -> None:
+        """There must be a run to go on with."""
+        if not self.path.is_dir():
+            raise UserError(f"There is no run directory {self.path}.")
+        missing = [file.name for file in (self.config, self.manifest) if not file.is_file()]
+        if missing:
+            raise UserError(f"{self.path} is not a run directory, or a damaged one: {' and '.join(missing)} missing.")
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the directory for one process; the system lets go of it when the process ends, however it ends."""
+        with (self.path / ".lock").open("w") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise UserError(f"Another process is running in {self.path}: wait for it or stop it.") from None
+            yield
+
+
+def manifest(kind: str, seed: int, devices: list[str]) -> dict[str, Any]:
+    """What ran, on what, with which versions."""
+    return {
+        "format": FORMAT_VERSION,
+        "kind": kind,
+        "seed": seed,
+        "devices": devices,
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+        "versions": {name: importlib.metadata.version(name) for name in _VERSIONED},
+        "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+    }
+
+
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
+    """Write a JSON file in one piece: it is there as a whole or not at all. Infinities are not JSON."""
+    text = json.dumps(content, indent=2, allow_nan=False) + "\n"
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Read a JSON file of a run."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path} is missing or damaged: {error}.") from None
+    if not isinstance(content, dict):
+        raise UserError(f"{path} is damaged: it does not hold a table.")
+    return content

@@ -1,0 +1,110 @@
+"""Histories of a run as a zarr store that xarray opens: arrays [trajectory, chain], written as the run goes on.
+
+Arrays have their full length from the start and rows that have not been reached hold the fill value, so a resumed
+run overwrites what came after its checkpoint and the store never has to be cut.
+"""
+
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import zarr
+from numpy.typing import NDArray
+
+from dlhmc.errors import UserError
+
+# About a megabyte of float32: large enough for disks, small enough to rewrite with every chunk of the run.
+_CELLS_PER_CHUNK = 2**18
+
+
+class History:
+    """The open store."""
+
+    def __init__(self, group: zarr.Group, path: Path) -> None:
+        self._group = group
+        self._path = path
+
+    @classmethod
+    def create(
+        cls,
+        path: Path,
+        rows: int,
+        records: Mapping[str, NDArray[Any]],
+        configuration_steps: list[int],
+        configuration: NDArray[Any],
+        attributes: Mapping[str, Any],
+    ) -> "History":
+        """A store for `rows` trajectories of the given records (one row of each tells dtype and chains)."""
+        group = zarr.open_group(path, mode="w-", attributes=dict(attributes))
+        for name, row in records.items():
+            group.create_array(
+                name,
+                shape=(rows, *row.shape),
+                chunks=(max(1, min(rows, _CELLS_PER_CHUNK // row.size)), *row.shape),
+                dtype=row.dtype,
+                fill_value=np.nan if row.dtype.kind == "f" else -1,
+                dimension_names=("trajectory", "chain"),
+            )
+        if configuration_steps:
+            field = tuple(f"field_{axis}" for axis in range(configuration.ndim - 1))
+            group.create_array(
+                "configurations",
+                shape=(len(configuration_steps), *configuration.shape),
+                chunks=(1, *configuration.shape),
+                dtype=configuration.dtype,
+                fill_value=np.nan,
+                dimension_names=("kept", *field, "chain"),
+            )
+            kept = group.create_array(
+                "kept", shape=(len(configuration_steps),), dtype=np.int64, dimension_names=("kept",)
+            )
+            kept[:] = np.asarray(configuration_steps)
+        with warnings.catch_warnings():
+            # Consolidated metadata is an extension of the format; xarray looks for it and warns without.
+            warnings.simplefilter("ignore")
+            zarr.consolidate_metadata(path)
+        return cls(group, path)
+
+    @classmethod
+    def open(cls, path: Path, mode: str = "r+") -> "History":
+        """The store of an earlier run."""
+        try:
+            return cls(zarr.open_group(path, mode=mode), path)  # type: ignore[arg-type]
+        except Exception as error:  # zarr raises many kinds for a damaged store
+            raise UserError(f"The history {path} is missing or damaged: {error}.") from None
+
+    def array(self, name: str) -> zarr.Array[Any]:
+        """One array of the store."""
+        try:
+            array = self._group[name]
+        except KeyError:
+            raise UserError(f"The history {self._path} is damaged: it has no '{name}'.") from None
+        if not isinstance(array, zarr.Array):
+            raise UserError(f"The history {self._path} is damaged: '{name}' is not an array.")
+        return array
+
+    def write(self, first_row: int, records: Mapping[str, NDArray[Any]]) -> None:
+        """Store rows from `first_row` on."""
+        for name, rows in records.items():
+            self.array(name)[first_row : first_row + len(rows)] = rows
+
+    def write_configuration(self, index: int, configuration: NDArray[Any]) -> None:
+        """Store a kept configuration."""
+        self.array("configurations")[index] = configuration
+
+
+class Rows:
+    """The first rows of an array as the statistics want them: sliced by chains, in double precision."""
+
+    def __init__(self, array: zarr.Array[Any], rows: int, power: int = 1) -> None:
+        self._array = array
+        self._power = power
+        self.shape = (rows, array.shape[1])
+
+    def __getitem__(self, index: tuple[slice, slice]) -> NDArray[np.float64]:
+        """series[:, a:b]."""
+        rows, chains = index
+        rows = slice(*rows.indices(self.shape[0]))
+        return np.asarray(self._array[rows, chains], dtype=np.float64) ** self._power

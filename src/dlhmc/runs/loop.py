@@ -1,0 +1,101 @@
+"""The host loop that every run shares: chunk after chunk, with progress, metrics, checkpoints and signals between."""
+
+import json
+import os
+import time
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import Any
+
+from dlhmc.errors import UserError
+from dlhmc.runs.checkpoint import Checkpoints
+from dlhmc.runs.directory import RunDirectory
+from dlhmc.runs.interruption import Interruption
+from dlhmc.runs.progress import Display
+
+_SECONDS_PER_CHUNK = 1.0
+_SECONDS_BETWEEN_CHECKPOINTS = 10.0
+_FIRST_CHUNK = 8
+
+
+class Work(ABC):
+    """A run as the loop sees it: `total` steps, of which up to `capacity` can be done at a time."""
+
+    total: int
+    capacity: int
+
+    @abstractmethod
+    def advance(self, step: int, count: int) -> None:
+        """Do `count` steps from `step` on, and store what they give."""
+
+    @abstractmethod
+    def metrics(self) -> dict[str, float]:
+        """Figures of the run so far, for metrics.jsonl."""
+
+    @abstractmethod
+    def facts(self) -> str:
+        """The same for people."""
+
+    @abstractmethod
+    def checkpoint(self) -> tuple[Any, dict[str, Any]]:
+        """All that is needed to go on: a pytree of arrays, and notes about it."""
+
+    def next_stop(self, step: int) -> int:
+        """The next step that must end a chunk."""
+        return self.total
+
+
+def drive(
+    work: Work,
+    step: int,
+    directory: RunDirectory,
+    checkpoints: Checkpoints,
+    display: Display,
+    interruption: Interruption,
+    *,
+    chunk: int | None,
+) -> int:
+    """Run from `step` until done or interrupted, save, and return the step reached."""
+    length = chunk or min(work.capacity, _FIRST_CHUNK)
+    saved = time.monotonic()
+    with directory.metrics.open("a", encoding="utf-8") as metrics:
+        while step < work.total and not interruption:
+            count = min(length, work.next_stop(step) - step)
+            started = time.perf_counter()
+            work.advance(step, count)
+            rate = count / (time.perf_counter() - started)
+            step += count
+            metrics.write(json.dumps({"step": step, "steps_per_second": rate} | work.metrics()) + "\n")
+            metrics.flush()
+            display.update(step, f"{work.facts()}  {rate:.3g}/s")
+            if chunk is None:
+                length = max(1, min(work.capacity, round(rate * _SECONDS_PER_CHUNK)))
+            if time.monotonic() - saved > _SECONDS_BETWEEN_CHECKPOINTS:
+                checkpoints.save(step, *work.checkpoint())
+                saved = time.monotonic()
+    checkpoints.save(step, *work.checkpoint())
+    return step
+
+
+def forget_metrics_after(path: Path, step: int) -> None:
+    """Drop what a run wrote to metrics.jsonl after the checkpoint that it resumes from."""
+    if not path.exists():
+        return
+    kept = []
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+        try:
+            if json.loads(line)["step"] <= step:
+                kept.append(line + "\n")
+        except (ValueError, KeyError, TypeError):
+            continue  # the line that was being written when the run died
+    temporary = path.with_suffix(".tmp")
+    temporary.write_text("".join(kept), encoding="utf-8")
+    os.replace(temporary, path)
+
+
+def disk_error(directory: RunDirectory, error: OSError) -> UserError:
+    """What to say when the disk fails."""
+    return UserError(
+        f"{directory.path} cannot be written ({error.strerror or error}): make room or check permissions, "
+        f"then 'dlhmc resume {directory.path}'."
+    )

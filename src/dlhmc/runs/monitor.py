@@ -1,0 +1,107 @@
+"""Running figures of a sampling run, for the progress line and metrics.jsonl; bounded memory."""
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dlhmc.statistics import format_uncertainty, integrated_autocorrelation_time
+from dlhmc.targets.contract import Target
+
+Rows = dict[str, NDArray[Any]]
+
+
+class ThinnedSeries:
+    """At most `capacity` rows of a series: when full, every second one goes and the stride doubles."""
+
+    def __init__(self, capacity: int = 2048) -> None:
+        self._capacity = capacity
+        self._rows: list[NDArray[Any]] = []
+        self._seen = 0
+        self.stride = 1
+
+    def extend(self, rows: NDArray[Any]) -> None:
+        """Take in new rows."""
+        for row in rows:
+            if self._seen % self.stride == 0:
+                self._rows.append(row)
+                if len(self._rows) == self._capacity:
+                    self._rows = self._rows[::2]
+                    self.stride *= 2
+            self._seen += 1
+
+    def array(self) -> NDArray[np.float64]:
+        """What is left of the series."""
+        return np.asarray(self._rows, dtype=np.float64)
+
+
+class Monitor:
+    """Sums over what has been measured since the run was started or resumed."""
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self._exact = target.exact()
+        self._first_moment = next(iter(target.moments), None)
+        self._slow = next(iter(target.slow), None)
+        self._series = ThinnedSeries()
+        self._last_sector: NDArray[Any] | None = None
+        self._count = 0
+        self._sums: dict[str, float] = {"accepted": 0.0, "nonfinite": 0.0, "tunnellings": 0.0, "moment": 0.0}
+
+    def add(self, rows: Rows) -> None:
+        """Take in the records of a chunk."""
+        self._count += rows["accepted"].size
+        self._sums["accepted"] += float(rows["accepted"].sum(dtype=np.int64))
+        self._sums["nonfinite"] += float(rows["nonfinite"].sum(dtype=np.int64))
+        if self._first_moment is not None:
+            observable, power = self._target.moments[self._first_moment]
+            self._sums["moment"] += float((rows[observable].astype(np.float64) ** power).sum())
+        if self._target.sector is not None:
+            sectors = rows[self._target.sector]
+            before = sectors[:1] if self._last_sector is None else self._last_sector
+            self._sums["tunnellings"] += float(np.count_nonzero(np.diff(np.concatenate([before, sectors]), axis=0)))
+            self._last_sector = sectors[-1:]
+        if self._slow is not None:
+            self._series.extend(rows[self._slow])
+
+    def metrics(self) -> dict[str, float]:
+        """Means so far."""
+        if not self._count:
+            return {}
+        values = {
+            "acceptance": self._sums["accepted"] / self._count,
+            "nonfinite_rejected": self._sums["nonfinite"],
+        }
+        if self._first_moment is not None:
+            values[self._first_moment] = self._sums["moment"] / self._count
+        if self._target.sector is not None:
+            values["tunnelling_rate"] = self._sums["tunnellings"] / self._count
+        return values
+
+    def facts(self) -> str:
+        """The same for people, with the autocorrelation time so far."""
+        values = self.metrics()
+        if not values:
+            return "warming up"
+        parts = [f"acceptance {values['acceptance']:.3f}"]
+        if self._first_moment is not None:
+            exact = self._exact.get(self._first_moment)
+            beside = "" if exact is None else f" (exact {exact:.4f})"
+            parts.append(f"{self._first_moment} {values[self._first_moment]:.4f}{beside}")
+        if self._target.sector is not None:
+            parts.append(f"tunnelling {values['tunnelling_rate']:.2g}")
+        if self._slow is not None:
+            parts.append(f"τ({self._slow}) {self._tau()}")
+        if values["nonfinite_rejected"]:
+            parts.append(f"[not finite: {values['nonfinite_rejected']:.0f} rejected]")
+        return "  ".join(parts)
+
+    def _tau(self) -> str:
+        series = self._series.array()
+        if self._slow is None or len(series) < 8:
+            return "…"
+        tau = integrated_autocorrelation_time(series, mean=self._target.slow[self._slow])
+        if not tau.resolved or math.isinf(tau.value):
+            return f"> {tau.lower_bound * self._series.stride:.0f}"
+        return format_uncertainty(tau.value * self._series.stride, tau.error * self._series.stride)

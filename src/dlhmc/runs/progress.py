@@ -1,0 +1,73 @@
+"""What a person sees while a run goes on: one live line in a terminal, plain lines elsewhere."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.text import Text
+
+_SECONDS_BETWEEN_LINES = 5.0
+
+
+class Display:
+    """Shows how far a run is. Quiet: shows nothing."""
+
+    def __init__(self, console: Console, title: str, total: int, *, quiet: bool = False) -> None:
+        self._console = console
+        self._title = title
+        self._total = total
+        self._quiet = quiet
+        self._bar = Progress(
+            TextColumn("[bold]{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+        )
+        self._task = self._bar.add_task(title, total=total)
+        self._live: Live | None = None
+        self._last_line = -float("inf")
+        self._started = time.monotonic()
+        self._first = 0
+
+    @contextmanager
+    def running(self, first: int) -> Iterator["Display"]:
+        """Show progress from step `first` on until the block ends."""
+        self._first = first
+        self._started = time.monotonic()
+        if self._quiet or not self._console.is_terminal:
+            yield self
+            return
+        with Live(console=self._console, refresh_per_second=8) as self._live:
+            self.update(first, "compiling …")
+            yield self
+        self._live = None
+
+    def update(self, done: int, facts: str) -> None:
+        """Show the state of the run."""
+        if self._quiet:
+            return
+        if self._live is not None:
+            self._bar.update(self._task, completed=done)
+            self._live.update(Group(self._bar, Text(facts, style="dim")))
+            return
+        now = time.monotonic()
+        if now - self._last_line >= _SECONDS_BETWEEN_LINES or done == self._total:
+            self._last_line = now
+            left = f"  {self._time_left(done, now)} left" if done < self._total else ""
+            self._console.print(f"{self._title}: {done}/{self._total}  {facts}{left}", highlight=False, soft_wrap=True)
+
+    def _time_left(self, done: int, now: float) -> str:
+        advanced = done - self._first
+        if not advanced:
+            return "?"
+        return format_duration((now - self._started) / advanced * (self._total - done))
+
+
+def format_duration(seconds: float) -> str:
+    """A duration as people say it: 42 s, 3 min 20 s, 2 h 5 min."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"

@@ -1,0 +1,137 @@
+"""What a sampling run has found: summary.json and the table beside the exact values."""
+
+import math
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from dlhmc.runs.config import SampleConfig
+from dlhmc.runs.history import History, Rows
+from dlhmc.statistics import AutocorrelationTime, Estimate, format_uncertainty, gamma_method, mean_and_error
+from dlhmc.targets.contract import Target
+
+
+def summarise(config: SampleConfig, target: Target, history: History, rows: int, seconds: float) -> dict[str, Any]:
+    """Everything in summary.json, from the first `rows` trajectories of the history."""
+
+    def series(name: str, power: int = 1) -> Rows:
+        return Rows(history.array(name), rows, power)
+
+    exact = target.exact()
+    summary: dict[str, Any] = {
+        "kernel": config.kernel,
+        "lattice": list(config.lattice),
+        "beta": config.beta,
+        "chains": config.chains,
+        "trajectories": rows,
+        "leapfrog_steps": config.leapfrog_steps if config.kernel == "hmc" else 0,
+        "acceptance": float(series("accepted")[:, :].mean()),
+    }
+    for name, (observable, power) in target.moments.items():
+        summary[name] = _compared(mean_and_error(series(observable, power)), exact.get(name))
+    taus = {}
+    for name, mean in target.slow.items():
+        taus[name] = gamma_method(series(name), mean, variance=exact.get(f"{name}_squared")).tau
+        summary[f"tau_int_{name}"] = _time(taus[name])
+    weights = Weights(history, rows)
+    summary["exp_minus_dh"] = (
+        {"mean": 1.0, "error": 0.0} if config.kernel == "exact" else _plain(mean_and_error(weights))
+    )
+    summary["nonfinite_rejected"] = int(series("nonfinite")[:, :].sum())
+    per_trajectory = 1e6 * seconds / (rows * config.chains)
+    slowest = max((tau.value if tau.resolved else math.inf for tau in taus.values()), default=math.inf)
+    summary |= {
+        "seconds": seconds,
+        "microseconds_per_trajectory": per_trajectory,
+        # an independent configuration is 2 τ_int trajectories apart: ½ is the τ_int of independent draws
+        "microseconds_per_independent": finite(2 * slowest * per_trajectory),
+    }
+    return summary
+
+
+class Weights(Rows):
+    """The series e^{−ΔH}, whose mean is 1 for every exact kernel; a proposal that is not finite has weight 0."""
+
+    def __init__(self, history: History, rows: int) -> None:
+        super().__init__(history.array("energy_change"), rows)
+
+    def __getitem__(self, index: tuple[slice, slice]) -> Any:
+        """series[:, a:b]."""
+        change = super().__getitem__(index)
+        return np.exp(-np.where(np.isfinite(change), change, np.inf))
+
+
+def finite(value: float) -> float | None:
+    """A number for JSON, which has no infinities: None stands for one."""
+    return value if math.isfinite(value) else None
+
+
+def _plain(estimate: Estimate) -> dict[str, Any]:
+    return {"mean": finite(estimate.value), "error": finite(estimate.error)}
+
+
+def _compared(estimate: Estimate, exact: float | None) -> dict[str, Any]:
+    known = exact is not None and 0 < estimate.error < math.inf
+    z = (estimate.value - exact) / estimate.error if known and exact is not None else None
+    return _plain(estimate) | {"exact": exact, "z": z}
+
+
+def _time(tau: AutocorrelationTime) -> dict[str, Any]:
+    return {
+        # a time that the run is too short to measure is a lower bound, and no value
+        "value": finite(tau.value) if tau.resolved else None,
+        "error": finite(tau.error) if tau.resolved else None,
+        "window": tau.window,
+        "frozen": tau.frozen,
+        "lower_bound": finite(tau.lower_bound),
+    }
+
+
+def show(summary: dict[str, Any], target: Target, console: Console) -> None:
+    """Print the table: observable, measured, exact, difference in σ; then how fast topology moves."""
+    table = Table(title=_title(summary), title_justify="left")
+    for column in ("observable", "measured", "exact", "difference"):
+        table.add_column(column, justify="left" if column == "observable" else "right")
+    for name in target.moments:
+        entry = summary[name]
+        exact = "" if entry["exact"] is None else f"{entry['exact']:.6f}"
+        difference = "" if entry["z"] is None else f"{entry['z']:+.1f} σ"
+        table.add_row(name.replace("_", " "), _shown(entry), exact, difference)
+    table.add_row("exp(-ΔH)", _shown(summary["exp_minus_dh"]), "1", _z_from_one(summary["exp_minus_dh"]))
+    table.add_row("acceptance", f"{summary['acceptance']:.4f}")
+    for name in target.slow:
+        table.add_row(f"τ_int({name.replace('_', ' ')})", shown_time(summary[f"tau_int_{name}"]))
+    console.print(table)
+    independent = summary["microseconds_per_independent"]
+    per_independent = "" if independent is None else f", {independent:.4g} µs an independent configuration"
+    console.print(
+        f"{summary['microseconds_per_trajectory']:.4g} µs a trajectory and chain{per_independent}", highlight=False
+    )
+    if summary["nonfinite_rejected"]:
+        console.print(f"[red]{summary['nonfinite_rejected']} proposals were not finite and were rejected[/red]")
+
+
+def shown_time(tau: dict[str, Any]) -> str:
+    """An autocorrelation time for people; a frozen one is a lower bound."""
+    if tau["value"] is None:
+        return f"> {tau['lower_bound']:.0f} ({'frozen' if tau['frozen'] else 'run too short'})"
+    return format_uncertainty(tau["value"], tau["error"])
+
+
+def _title(summary: dict[str, Any]) -> str:
+    lattice = "×".join(map(str, summary["lattice"]))
+    return (
+        f"{summary['kernel']}  {lattice}  β = {summary['beta']:g}  "
+        f"{summary['chains']} chains × {summary['trajectories']} trajectories"
+    )
+
+
+def _shown(entry: dict[str, Any]) -> str:
+    error = math.inf if entry["error"] is None else entry["error"]
+    return format_uncertainty(entry["mean"], error)
+
+
+def _z_from_one(entry: dict[str, Any]) -> str:
+    return f"{(entry['mean'] - 1) / entry['error']:+.1f} σ" if entry["error"] else ""

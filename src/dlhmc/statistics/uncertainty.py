@@ -1,0 +1,152 @@
+"""Means and ratios of means with errors that hold for autocorrelated and even for frozen chains."""
+
+import math
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import chdtri
+
+from dlhmc.statistics.autocorrelation import (
+    GammaAnalysis,
+    Series,
+    as_two_dimensional,
+    chain_means_and_changes,
+    gamma_method,
+)
+
+CHAINS_DISAGREE = 1e-3  # p-value below which the spread of chains refutes the Γ-method error
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A value and its standard error, printed with one digit of the error.
+
+    Example:
+        >>> print(Estimate(0.92553, 0.00031))
+        0.9255(3)
+    """
+
+    value: float
+    error: float
+
+    def __str__(self) -> str:
+        return format_uncertainty(self.value, self.error)
+
+
+def format_uncertainty(value: float, error: float, digits: int = 1) -> str:
+    """Write a value with the error of its last digits in brackets.
+
+    One digit of the error by default. An exact value (error 0) has no bracket. Values below 1e-4 or from 1e6
+    on get an exponent; an error of 1 or more that has decimals is written out.
+
+    Example:
+        >>> format_uncertainty(0.314982, 0.00072, digits=2)
+        '0.31498(72)'
+        >>> format_uncertainty(1234, 37)
+        '1230(40)'
+        >>> format_uncertainty(1.234e-7, 4e-9)
+        '1.23(4)e-07'
+    """
+    if digits < 1:
+        raise ValueError(f"digits must be at least 1, got {digits}")
+    if error < 0:
+        raise ValueError(f"an error is not negative, got {error}")
+    if not math.isfinite(value):
+        return f"{value}"
+    if error == 0:
+        return f"{value:.12g}"
+    if not math.isfinite(error):
+        return f"{value:.6g}({error})"
+
+    # Decimals round as on paper and carry: 0.00996 becomes 0.01, not 0.0010.
+    rounded_error = Decimal(f"{error:.{digits - 1}e}")
+    last_place = rounded_error.adjusted() - digits + 1
+    rounded = Decimal(repr(float(value))).quantize(Decimal(1).scaleb(last_place))
+    leading = max(rounded.adjusted() if rounded else rounded_error.adjusted(), rounded_error.adjusted())
+    exponent = leading if leading < -4 or leading >= 6 else 0
+    rounded, rounded_error = rounded.scaleb(-exponent), rounded_error.scaleb(-exponent)
+    decimals = max(0, exponent - last_place)
+    bracket = f"{rounded_error:.{decimals}f}"
+    if rounded_error < 1:
+        bracket = bracket.replace(".", "").lstrip("0")
+    suffix = f"e{exponent:+03d}" if exponent else ""
+    return f"{rounded:.{decimals}f}({bracket}){suffix}"
+
+
+def _spread_error(chain_means: NDArray[np.float64]) -> float:
+    """Return the standard error of the mean of independent chains, whatever happens within each of them."""
+    return float(chain_means.std(ddof=1) / np.sqrt(chain_means.size)) if chain_means.size > 1 else math.inf
+
+
+def _error_of_mean(analysis: GammaAnalysis) -> float:
+    spread = _spread_error(analysis.chain_means)
+    if analysis.tau.frozen:
+        # Chains frozen at one and the same value have shown no fluctuation to estimate an error from.
+        return spread if np.ptp(analysis.chain_means) > 0 else math.inf
+    if not analysis.tau.resolved:
+        return max(analysis.error, spread)
+    # Chain means scatter as χ² if the Γ-method error is right; slow modes it missed show up here.
+    n_free = analysis.chain_means.size - 1
+    if n_free and n_free * (spread / analysis.error) ** 2 > chdtri(n_free, CHAINS_DISAGREE):
+        return max(analysis.error, spread)
+    return analysis.error
+
+
+def mean_and_error(series: Series, *, s_tau: float = 2.0, chains_per_block: int | None = None) -> Estimate:
+    """Mean over all chains and times, with its Γ-method error.
+
+    The Γ-method error is trusted if the autocorrelation time is resolved and the chain means scatter no more
+    than it allows (p > 0.001). Otherwise the larger of it and the spread between chains is taken, which is
+    right whenever chains are independent. Frozen chains have their spread alone. The error is infinite if
+    nothing in the data tells it: one chain that is frozen or unresolved, or several all frozen at one value.
+
+    Example:
+        >>> noise = np.random.default_rng(0).normal(size=(1000, 8))
+        >>> print(mean_and_error(1 + 0.1 * noise))
+        1.000(1)
+    """
+    analysis = gamma_method(series, s_tau=s_tau, chains_per_block=chains_per_block)
+    return Estimate(analysis.mean, _error_of_mean(analysis))
+
+
+class _LinearisedRatio:
+    """The series R + (a − R b)/⟨b⟩, whose fluctuations are those of ⟨a⟩/⟨b⟩ to first order."""
+
+    def __init__(self, numerator: Series, denominator: Series, chains_per_block: int | None) -> None:
+        self._numerator, self._denominator = numerator, denominator
+        self.shape = numerator.shape
+        self._scale = float(chain_means_and_changes(denominator, chains_per_block)[0].mean())
+        if self._scale == 0:
+            raise ValueError("the mean of the denominator is zero")
+        self.ratio = float(chain_means_and_changes(numerator, chains_per_block)[0].mean()) / self._scale
+
+    def __getitem__(self, key: Any, /) -> NDArray[np.float64]:
+        numerator = np.asarray(self._numerator[key], dtype=np.float64)
+        denominator = np.asarray(self._denominator[key], dtype=np.float64)
+        linear: NDArray[np.float64] = self.ratio + (numerator - self.ratio * denominator) / self._scale
+        return linear
+
+
+def ratio_and_error(
+    numerator: Series, denominator: Series, *, s_tau: float = 2.0, chains_per_block: int | None = None
+) -> Estimate:
+    """Ratio of two means measured on the same chains, correlations between them included.
+
+    Linear error propagation, Wolff's eq. (33): the error of ⟨a⟩/⟨b⟩ is that of the mean of
+    (a − R b)/⟨b⟩, with the same rules for unresolved and frozen chains as `mean_and_error`.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> weight = 1 + 0.1 * rng.normal(size=(1000, 8))
+        >>> print(ratio_and_error(2 * weight + 0.01 * rng.normal(size=(1000, 8)), weight))
+        2.0001(1)
+    """
+    numerator, denominator = as_two_dimensional(numerator), as_two_dimensional(denominator)
+    if numerator.shape != denominator.shape:
+        raise ValueError(f"series of different shapes: {numerator.shape} and {denominator.shape}")
+    linear = _LinearisedRatio(numerator, denominator, chains_per_block)
+    analysis = gamma_method(linear, s_tau=s_tau, chains_per_block=chains_per_block)
+    return Estimate(linear.ratio, _error_of_mean(analysis))

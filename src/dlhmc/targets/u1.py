@@ -1,0 +1,169 @@
+"""Two-dimensional U(1) lattice gauge theory on a periodic Lx × Lt lattice (section 4 of the paper).
+
+Links are angles x[μ, i, j, chain], with U_μ(n) = e^{i x_μ(n)} at the site n = (i, j).
+"""
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, ArrayLike, Float, Key
+
+from dlhmc import rng, trig
+from dlhmc.names import Start
+from dlhmc.targets import u1_exact
+from dlhmc.targets.contract import Moment, PerChain, Symmetry, Target, registry, sum_sites
+from dlhmc.targets.u1_draws import U1Draws
+from dlhmc.targets.u1_links import (
+    TWO_PI,
+    Links,
+    Plaquettes,
+    curl,
+    gauge_transform,
+    plaquettes,
+    reflect,
+    rotate,
+    translate,
+    transpose,
+    wrap_angle,
+)
+
+
+class U1(Target):
+    """p(x) ∝ e^{−γ S_β(x)} with the Wilson action S_β(x) = β Σ_P (1 − cos x_P), eq. (3).
+
+    >>> target = U1((16, 16), beta=7.0)
+    >>> x = target.start(jax.random.key(0), "cold", chains=4, dtype=jnp.float32)
+    >>> target.action(x).tolist()
+    [0.0, 0.0, 0.0, 0.0]
+    """
+
+    moments: ClassVar[Mapping[str, Moment]] = {
+        "plaquette": Moment("plaquette"),
+        "charge_squared": Moment("charge", 2),
+        "sine_charge_squared": Moment("sine_charge", 2),
+    }
+    slow: ClassVar[Mapping[str, float]] = {"charge": 0.0, "sine_charge": 0.0}
+    sector: ClassVar[str | None] = "charge"
+
+    lattice: tuple[int, int] = eqx.field(static=True)
+    beta: Float[Array, ""]
+    gamma: Float[Array, ""]
+
+    def __init__(self, lattice: tuple[int, int], beta: ArrayLike, gamma: ArrayLike = 1.0) -> None:
+        self.lattice = lattice
+        self.beta, self.gamma = jnp.asarray(beta), jnp.asarray(gamma)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(2, Lx, Lt): a link for each direction and site."""
+        return (2, *self.lattice)
+
+    @property
+    def volume(self) -> int:
+        """The number of sites, which is the number of plaquettes."""
+        return self.lattice[0] * self.lattice[1]
+
+    def _coupling(self, dtype: jnp.dtype) -> Float[Array, ""]:
+        return self.beta.astype(dtype) * self.gamma.astype(dtype)
+
+    # The action and its force.
+
+    def local_action(self, x: Links) -> Plaquettes:
+        """γβ (1 − cos x_P) for each plaquette, eq. (3)."""
+        # 1 − cos x = 2 sin²(x/2) keeps its relative precision where x_P is small, that is at large β.
+        half_sine = trig.sin(0.5 * plaquettes(x))
+        return (2 * self._coupling(x.dtype)) * half_sine * half_sine
+
+    def force(self, x: Links) -> Links:
+        """∂S/∂x, with ∂S/∂x_P = γβ sin x_P."""
+        return curl(self._coupling(x.dtype) * trig.sin(plaquettes(x)))
+
+    # Observables.
+
+    def charge(self, x: Links) -> PerChain:
+        """Q_Z = (1/2π) Σ_P ⌊x_P⌋, eq. (4), rounded to the integer that it is up to rounding errors."""
+        return jnp.round(sum_sites(wrap_angle(plaquettes(x))) / TWO_PI)
+
+    def sine_charge(self, x: Links) -> PerChain:
+        """Q_R = (1/2π) Σ_P sin x_P, eq. (5)."""
+        return sum_sites(trig.sin(plaquettes(x))) / TWO_PI
+
+    def plaquette(self, x: Links) -> PerChain:
+        """The average plaquette (1/V) Σ_P cos x_P."""
+        return sum_sites(trig.cos(plaquettes(x))) / self.volume
+
+    def observables(self, x: Links) -> dict[str, PerChain]:
+        """Average plaquette and both topological charges."""
+        return {"plaquette": self.plaquette(x), "charge": self.charge(x), "sine_charge": self.sine_charge(x)}
+
+    def wilson_loop(self, x: Links, m: int, n: int) -> PerChain:
+        """The m × n Wilson loop Re ∏ U, averaged over the lattice (m links along 0, n along 1)."""
+        bottom = sum(jnp.roll(x[0], -i, axis=0) for i in range(m))
+        left = sum(jnp.roll(x[1], -j, axis=1) for j in range(n))
+        angle = bottom + jnp.roll(left, -m, axis=0) - jnp.roll(bottom, -n, axis=1) - left
+        return sum_sites(trig.cos(angle)) / self.volume
+
+    def polyakov_loops(self, x: Links) -> Float[Array, "2 2 chain"]:
+        """Real and imaginary part of the Polyakov loop e^{iΣx} that winds around each direction, averaged."""
+        angles = (jnp.sum(x[0], axis=0), jnp.sum(x[1], axis=1))
+        return jnp.stack([jnp.stack([trig.cos(a).mean(axis=0), trig.sin(a).mean(axis=0)]) for a in angles])
+
+    # Geometry: angles.
+
+    def wrap(self, x: Links) -> Links:
+        """All links in [−π, π)."""
+        return wrap_angle(x)
+
+    def start(self, key: Key[Array, ""], kind: Start, chains: int, dtype: jnp.dtype) -> Links:
+        """Hot: uniform links; cold: all links 0."""
+        shape = (*self.shape, chains)
+        if kind == "cold":
+            return jnp.zeros(shape, dtype)
+        return TWO_PI * rng.uniform(key, shape, dtype) - np.pi
+
+    # Symmetries. An observable is odd where the orientation of the plaquettes is reversed.
+
+    def symmetries(self) -> dict[str, Symmetry]:
+        """Gauge transformations, translations, charge conjugation, reflections; on squares also rotations."""
+        charges = frozenset({"charge", "sine_charge"})
+
+        def random_gauge(key: Key[Array, ""], x: Links) -> Links:
+            return gauge_transform(x, TWO_PI * rng.uniform(key, x.shape[1:], x.dtype))
+
+        def random_translation(key: Key[Array, ""], x: Links) -> Links:
+            return translate(x, jax.random.randint(key, (2,), 0, jnp.array(self.lattice)))
+
+        table = {
+            "gauge transformation": Symmetry(random_gauge),
+            "translation": Symmetry(random_translation),
+            "charge conjugation": Symmetry(lambda _, x: -x, charges),
+            "reflection of axis 0": Symmetry(lambda _, x: reflect(x, 0), charges),
+            "reflection of axis 1": Symmetry(lambda _, x: reflect(x, 1), charges),
+        }
+        if self.lattice[0] == self.lattice[1]:
+            table["reflection of the diagonal"] = Symmetry(lambda _, x: transpose(x), charges)
+            table["rotation"] = Symmetry(lambda _, x: rotate(x))
+        return table
+
+    # Ground truth.
+
+    def exact(self) -> dict[str, float]:
+        """Exact finite-volume values; they hold for the annealed action too, which is Wilson's at γβ."""
+        beta = float(self.beta) * float(self.gamma)
+        return {
+            "plaquette": u1_exact.plaquette(beta, self.volume),
+            "charge_squared": u1_exact.charge_squared(beta, self.volume),
+            "sine_charge_squared": u1_exact.sine_charge_squared(beta, self.volume),
+        }
+
+    def exact_draws(self) -> U1Draws:
+        """The sampler of independent configurations."""
+        return U1Draws.build(self.lattice, float(self.beta) * float(self.gamma))
+
+
+registry["u1"] = lambda: U1((4, 6), beta=2.5, gamma=0.8)
+registry["u1-square"] = lambda: U1((4, 4), beta=1.5)

@@ -1,0 +1,164 @@
+import math
+import warnings
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.signal import lfilter
+
+from dlhmc.statistics import Estimate, format_uncertainty, gamma_method, mean_and_error, ratio_and_error
+
+with warnings.catch_warnings():
+    # pyerrors imports the deprecated scipy.odr.
+    warnings.filterwarnings("ignore", message=".*scipy.odr.*", category=DeprecationWarning)
+    import pyerrors
+
+FloatArray = NDArray[np.float64]
+
+
+def ar1(a: float, shape: tuple[int, int], seed: int) -> FloatArray:
+    noise = np.random.default_rng(seed).normal(size=shape)
+    noise[1:] *= math.sqrt(1 - a**2)
+    return np.asarray(lfilter([1.0], [1.0, -a], noise, axis=0))
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "digits", "text"),
+    [
+        (0.92553, 0.00031, 1, "0.9255(3)"),
+        (0.314982, 0.00072, 2, "0.31498(72)"),
+        (12.34, 0.4, 1, "12.3(4)"),
+        (1234.0, 37.0, 1, "1230(40)"),
+        (1234.0, 37.0, 2, "1234(37)"),
+        (1.0061, 0.012, 2, "1.006(12)"),
+        (12.34, 1.44, 2, "12.3(1.4)"),
+        (12.34, 3.0, 1, "12(3)"),
+        (-0.92553, 0.00031, 1, "-0.9255(3)"),
+        (0.92553, 0.000996, 1, "0.926(1)"),
+        (0.92553, 0.000996, 2, "0.9255(10)"),
+        (0.92553, 0.00996, 1, "0.93(1)"),
+        (5.04, 0.0996, 1, "5.0(1)"),
+        (5.04, 0.996, 1, "5(1)"),
+        (5.04, 0.996, 2, "5.0(1.0)"),
+        (55.0, 9.96, 1, "60(10)"),
+        (56.0, 9.96, 2, "56(10)"),
+        (0.0, 0.02, 1, "0.00(2)"),
+        (0.001, 0.02, 1, "0.00(2)"),
+        (0.001, 20.0, 1, "0(20)"),
+        (1.234e-7, 4e-9, 1, "1.23(4)e-07"),
+        (-1.234e-7, 4e-9, 1, "-1.23(4)e-07"),
+        (9.99996e-7, 4e-9, 1, "1.000(4)e-06"),
+        (0.0, 4e-9, 1, "0(4)e-09"),
+        (1e-9, 4e-7, 1, "0(4)e-07"),
+        (1.2345e12, 3.2e9, 1, "1.234(3)e+12"),
+        (1.2345e12, 3.2e9, 2, "1.2345(32)e+12"),
+        (0.5, 0.0, 1, "0.5"),
+        (2, 0, 1, "2"),
+        (0.5, math.inf, 1, "0.5(inf)"),
+        (0.5, math.nan, 1, "0.5(nan)"),
+        (math.inf, math.inf, 1, "inf"),
+        (-math.inf, 1.0, 1, "-inf"),
+        (math.nan, 0.1, 1, "nan"),
+    ],
+)
+def test_format(value: float, error: float, digits: int, text: str) -> None:
+    assert format_uncertainty(value, error, digits) == text
+
+
+def test_format_by_default_and_of_an_estimate() -> None:
+    assert format_uncertainty(0.92553, 0.00031) == "0.9255(3)"
+    assert str(Estimate(0.92553, 0.00031)) == "0.9255(3)"
+    assert str(Estimate(np.float64(0.92553), np.float64(0.00031))) == "0.9255(3)"
+    assert f"{Estimate(math.inf, math.inf)}" == "inf"
+
+
+def test_format_rejects_nonsense() -> None:
+    with pytest.raises(ValueError, match="negative"):
+        format_uncertainty(1.0, -0.1)
+    with pytest.raises(ValueError, match="digits"):
+        format_uncertainty(1.0, 0.1, 0)
+
+
+@pytest.mark.parametrize(("a", "shape"), [(0.0, (1000, 1)), (0.8, (3000, 1)), (0.8, (999, 5))])
+def test_mean_equals_pyerrors(a: float, shape: tuple[int, int]) -> None:
+    series = 1 + ar1(a, shape, seed=1)
+    series += 1 - series.mean(axis=0)  # pyerrors takes fluctuations about the mean of each replica
+    obs = pyerrors.Obs([*series.T], [f"ensemble|r{c}" for c in range(shape[1])])
+    obs.gamma_method()
+    ours = mean_and_error(series)
+    np.testing.assert_allclose([ours.value, ours.error], [obs.value, obs.dvalue], rtol=1e-10)
+
+
+@pytest.mark.parametrize(("a", "shape"), [(0.0, (1000, 1)), (0.8, (3000, 1)), (0.8, (999, 5))])
+def test_ratio_equals_pyerrors(a: float, shape: tuple[int, int]) -> None:
+    denominator = ar1(a, shape, seed=2)
+    denominator += 4 - denominator.mean(axis=0)
+    numerator = 0.5 * denominator + 0.3 * ar1(a, shape, seed=3)
+    numerator += 2 - numerator.mean(axis=0)
+    names = [f"ensemble|r{c}" for c in range(shape[1])]
+    obs = pyerrors.Obs([*numerator.T], names) / pyerrors.Obs([*denominator.T], names)
+    obs.gamma_method()
+    ours = ratio_and_error(numerator, denominator)
+    np.testing.assert_allclose([ours.value, ours.error], [obs.value, obs.dvalue], rtol=1e-10)
+
+
+def test_single_chain_ratio_in_one_dimension() -> None:
+    denominator = 4 + ar1(0.5, (1000, 1), seed=4)[:, 0]
+    numerator = 2 + ar1(0.9, (1000, 1), seed=5)[:, 0]
+    obs = pyerrors.Obs([numerator], ["ensemble"]) / pyerrors.Obs([denominator], ["ensemble"])
+    obs.gamma_method()
+    ours = ratio_and_error(numerator, denominator)
+    np.testing.assert_allclose([ours.value, ours.error], [obs.value, obs.dvalue], rtol=1e-10)
+
+
+@pytest.mark.parametrize("n_chains", [1, 4])
+def test_errors_cover(n_chains: int) -> None:
+    # 400 ensembles: the mean square of the pulls has standard deviation √(2/400) = 7 %, so ±30 % is more than
+    # four sigma, false alarm below 1e-4.
+    pulls = []
+    for seed in range(400):
+        estimate = mean_and_error(ar1(0.8, (2000 // n_chains, n_chains), seed=1000 + seed))
+        pulls.append(estimate.value / estimate.error)
+    assert 0.7 < np.mean(np.square(pulls)) < 1.3
+
+
+def test_frozen_chains_fall_back_to_their_spread() -> None:
+    charges = np.array([-1.0, 0.0, 0.0, 2.0])
+    estimate = mean_and_error(np.tile(charges, (100, 1)))
+    assert estimate.value == 0.25
+    assert estimate.error == pytest.approx(charges.std(ddof=1) / 2, rel=1e-12)
+
+
+@pytest.mark.parametrize("constant", [np.full(100, 0.1), np.full((100, 1), 0.1), np.full((100, 4), 0.1)])
+def test_nothing_moved_and_nothing_differs(constant: FloatArray) -> None:
+    assert mean_and_error(constant) == Estimate(0.1, math.inf)
+
+
+def test_unresolved_chains_fall_back_to_their_spread() -> None:
+    # τ_int = 10⁴ ≫ T = 200: what varies are the chain means, and their spread is the larger (20 degrees of
+    # freedom; the Γ-method sees half of it, since its window ends at T/2).
+    series = ar1(0.9999, (200, 20), seed=6)
+    analysis = gamma_method(series)
+    assert not analysis.tau.resolved
+    spread = series.mean(axis=0).std(ddof=1) / math.sqrt(20)
+    assert mean_and_error(series).error == pytest.approx(max(spread, analysis.error), rel=1e-12)
+    assert mean_and_error(series).error >= spread * (1 - 1e-12)
+    single = np.zeros(200)
+    single[150:] = 1
+    assert mean_and_error(single).error == math.inf
+
+
+def test_chains_stuck_in_different_places_are_noticed() -> None:
+    # Fast noise hides a small constant offset of each chain from the Γ-method, not from the chain means.
+    # The offsets are 20 times the error of a chain mean: noticed at any seed.
+    offsets = 0.2 * np.array([-1.0, -1.0, 1.0, 1.0, 0.5, -0.5])
+    series = np.random.default_rng(7).normal(size=(10_000, 6)) + offsets
+    assert mean_and_error(series).error > 0.9 * offsets.std(ddof=1) / math.sqrt(6)
+
+
+def test_ratio_of_frozen_series_and_bad_input() -> None:
+    assert ratio_and_error(np.full(50, 0.3), np.full(50, 0.7)).error == math.inf
+    with pytest.raises(ValueError, match="zero"):
+        ratio_and_error(np.ones(50), np.tile([-1.0, 1.0], 25))
+    with pytest.raises(ValueError, match="shapes"):
+        ratio_and_error(np.ones(50), np.ones(49))
