@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 T = TypeVar("T")
+#: a switch that can only be turned on
+Switch = Annotated[bool, tyro.conf.FlagCreatePairsOff]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,9 +34,9 @@ class Sample:
     """TOML file with settings; options given here override it"""
     out: Path | None = None
     """new directory for the run; a name under runs/ if not given"""
-    dry_run: bool = False
+    dry_run: Switch = False
     """say what would be done, and do nothing"""
-    quiet: bool = False
+    quiet: Switch = False
     """print nothing but errors"""
 
     def __call__(self) -> ExitCode:
@@ -45,7 +47,7 @@ class Sample:
         out = self.out or self.settings.default_directory
         if self.dry_run:
             RunDirectory(out).refuse_if_taken()
-            _console().print(_plan_text(self.settings, out), highlight=False, soft_wrap=True)
+            _console().print(_plan_text(self.settings, out), markup=False, highlight=False, soft_wrap=True)
             return ExitCode.OK
         return sample(self.settings, out, _console(), quiet=self.quiet)
 
@@ -56,7 +58,7 @@ class Resume:
 
     directory: tyro.conf.Positional[Path]
     """directory of the run"""
-    quiet: bool = False
+    quiet: Switch = False
     """print nothing but errors"""
 
     def __call__(self) -> ExitCode:
@@ -72,7 +74,7 @@ class Summary:
 
     directory: tyro.conf.Positional[Path]
     """directory of the run"""
-    json: bool = False
+    json: Switch = False
     """print JSON instead of a table"""
 
     def __call__(self) -> ExitCode:
@@ -173,8 +175,8 @@ def _dispatch(arguments: list[str]) -> int:
 
 
 def _parse(name: str, options: type[T], arguments: list[str]) -> T:
-    default: Any = Sample(_settings_from_file(arguments)) if options is Sample else tyro.MISSING
-    config = (tyro.conf.FlagCreatePairsOff,)
+    default: Any = Sample(_settings_from_file(arguments)) if options is Sample else tyro.MISSING_NONPROP
+    config = (tyro.conf.DisallowNone, tyro.conf.PositionalMetavarFromFieldName)
     return tyro.cli(options, prog=f"dlhmc {name}", args=arguments, default=default, config=config)
 
 

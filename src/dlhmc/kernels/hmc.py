@@ -18,7 +18,7 @@ class HMC(Kernel):
     >>> target = U1((8, 8), beta=2.0)
     >>> kernel = HMC(target, step_size=0.2, steps=10)
     >>> state = kernel.init(target.start(jax.random.key(0), "cold", chains=4, dtype=jnp.float32))
-    >>> state, info = jax.jit(kernel.step)(jax.random.key(1), state)
+    >>> state, info = eqx.filter_jit(kernel.step)(jax.random.key(1), state)
     >>> info.accepted.shape
     (4,)
     """

@@ -1,6 +1,9 @@
 """Checkpoints: Orbax writes them atomically, and a SHA-256 of every leaf finds what the disk has changed since."""
 
 import hashlib
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -28,7 +31,7 @@ class Checkpoints:
         """Save a pytree of arrays with notes (plain JSON) about it."""
         if self._manager.latest_step() == step:
             return
-        record = {"digests": _digests(tree), "notes": notes}
+        record = {"kinds": _kinds(tree), "digests": _digests(tree), "notes": notes}
         self._manager.save(
             step, args=ocp.args.Composite(tree=ocp.args.StandardSave(tree), record=ocp.args.JsonSave(record))
         )
@@ -39,13 +42,20 @@ class Checkpoints:
         if not steps:
             raise UserError(f"There is no checkpoint in {self._path}: start the run anew in another directory.")
         abstract = jax.tree.map(ocp.utils.to_shape_dtype_struct, like)
-        problems = []
+        problems: dict[int, str] = {}
         for step in steps:
             try:
-                return step, *self._restore_one(step, abstract)
+                tree, notes = self._restore_one(step, abstract)
             except _DamagedError as problem:
-                problems.append(f"checkpoint {step}: {problem}")
-        raise UserError(f"No checkpoint in {self._path} is intact ({'; '.join(problems)}): start the run anew.")
+                problems[step] = f"checkpoint {step}: {problem}"
+                continue
+            for damaged in problems:
+                # Orbax would not save a step again, nor one before its newest.
+                self._manager.delete(damaged)
+            return step, tree, notes
+        raise UserError(
+            f"No checkpoint in {self._path} is intact ({'; '.join(problems.values())}): start the run anew."
+        )
 
     def newest_notes(self) -> tuple[int, dict[str, Any]]:
         """Step and notes of the newest checkpoint, without its arrays."""
@@ -60,18 +70,21 @@ class Checkpoints:
 
     def _restore_one(self, step: int, abstract: T) -> tuple[T, dict[str, Any]]:
         try:
-            restored = self._manager.restore(
-                step,
-                args=ocp.args.Composite(tree=ocp.args.StandardRestore(abstract), record=ocp.args.JsonRestore()),
-            )
-            tree, record = restored.tree, restored.record
-            expected, notes = record["digests"], record["notes"]
+            record = self._manager.restore(step, args=ocp.args.Composite(record=ocp.args.JsonRestore())).record
+            kinds, digests, notes = record["kinds"], record["digests"], record["notes"]
+            other = _differences(kinds, _kinds(abstract))
+            if other:
+                raise _DamagedError(f"leaf {other} is not of this run")
+            arguments = ocp.args.Composite(tree=ocp.args.StandardRestore(abstract))
+            with _late_reads_hushed():
+                tree = self._manager.restore(step, args=arguments).tree
+        except _DamagedError:
+            raise
         except Exception as error:  # Orbax and TensorStore raise many kinds for damaged files
             raise _DamagedError(f"cannot be read ({_first_line(error)})") from None
-        found = _digests(tree)
-        wrong = sorted(name for name in found.keys() | expected.keys() if found.get(name) != expected.get(name))
+        wrong = _differences(digests, _digests(tree))
         if wrong:
-            raise _DamagedError(f"leaf {', '.join(wrong)} is not what was saved")
+            raise _DamagedError(f"leaf {wrong} is not what was saved")
         return tree, notes
 
     def close(self) -> None:
@@ -85,6 +98,30 @@ class _DamagedError(Exception):
 
 def _first_line(error: Exception) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0][:200]
+
+
+@contextmanager
+def _late_reads_hushed() -> Iterator[None]:
+    """Reads of a damaged checkpoint go on failing after Orbax has given up: let them, without a traceback each."""
+    report = sys.unraisablehook
+
+    def hook(unraisable: "sys.UnraisableHookArgs") -> None:
+        if str(unraisable.exc_value) != "Event loop is closed":
+            report(unraisable)
+
+    sys.unraisablehook = hook
+    yield
+    sys.unraisablehook = report  # only if all went well: after an error, there may be more to come
+
+
+def _differences(expected: dict[str, str], found: dict[str, str]) -> str:
+    return ", ".join(sorted(n for n in expected.keys() | found.keys() if expected.get(n) != found.get(n)))
+
+
+def _kinds(tree: Any) -> dict[str, str]:
+    """Dtype and shape of each leaf."""
+    leaves, _ = jax.tree.flatten_with_path(tree)
+    return {jax.tree_util.keystr(path): f"{leaf.dtype}{list(leaf.shape)}" for path, leaf in leaves}
 
 
 def _digests(tree: Any) -> dict[str, str]:

@@ -15,6 +15,8 @@ from dlhmc.errors import UserError
 from dlhmc.names import KernelName, Scheme, Start
 
 T = TypeVar("T")
+# Trajectories and steps are counted in 32 bits.
+_MOST = 10**9
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,10 +61,10 @@ class SampleConfig:
         require(all(side >= 2 for side in self.lattice), "lattice", self.lattice, "sides of at least 2")
         require(0 < self.beta <= 10_000, "beta", self.beta, "a number above 0 and up to 10000")
         require(self.chains >= 1, "chains", self.chains, "at least 1")
-        require(self.trajectories >= 1, "trajectories", self.trajectories, "at least 1")
-        require(self.warmup >= 0, "warmup", self.warmup, "0 or more")
+        require(1 <= self.trajectories <= _MOST, "trajectories", self.trajectories, f"from 1 to {_MOST}")
+        require(0 <= self.warmup <= _MOST, "warmup", self.warmup, f"from 0 to {_MOST}")
         require(0 <= self.seed < 2**32, "seed", self.seed, "a whole number from 0 to 4294967295")
-        require(self.leapfrog_steps >= 1, "leapfrog-steps", self.leapfrog_steps, "at least 1")
+        require(1 <= self.leapfrog_steps <= _MOST, "leapfrog-steps", self.leapfrog_steps, f"from 1 to {_MOST}")
         if self.step_size is not None:
             require(0 < self.step_size < math.inf, "step-size", self.step_size, "a positive number")
         require(0 < self.target_acceptance < 1, "target-acceptance", self.target_acceptance, "between 0 and 1")

@@ -5,7 +5,8 @@ run overwrites what came after its checkpoint and the store never has to be cut.
 """
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -88,15 +89,38 @@ class History:
     def write(self, first_row: int, records: Mapping[str, NDArray[Any]]) -> None:
         """Store rows from `first_row` on."""
         for name, rows in records.items():
-            self.array(name)[first_row : first_row + len(rows)] = rows
+            with _damage_named(self._path):  # the rows before are read and written again with these
+                self.array(name)[first_row : first_row + len(rows)] = rows
+
+    def check(self, rows: int, records: Mapping[str, NDArray[Any]]) -> None:
+        """Refuse a store that has lost some of its first `rows` trajectories."""
+        for name, row in records.items():
+            array = self.array(name)
+            if array.shape[1:] != row.shape or array.dtype != row.dtype:
+                raise UserError(f"The history {self._path} is damaged: '{name}' is of another run.")
+            Rows(array, rows).total()
 
     def write_configuration(self, index: int, configuration: NDArray[Any]) -> None:
         """Store a kept configuration."""
         self.array("configurations")[index] = configuration
 
 
+@contextmanager
+def _damage_named(path: Path) -> Iterator[None]:
+    """Say which store is damaged; a disk that fails is not one."""
+    try:
+        yield
+    except (OSError, MemoryError, UserError):
+        raise
+    except Exception as error:  # zarr and its codecs raise many kinds for damaged chunks
+        raise UserError(f"The history {path} is damaged: {error}.") from None
+
+
 class Rows:
-    """The first rows of an array as the statistics want them: sliced by chains, in double precision."""
+    """The first rows of an array as the statistics want them: sliced by chains, in double precision.
+
+    The fill value of a row that was lost is an error, but for the one record that may be NaN.
+    """
 
     def __init__(self, array: zarr.Array[Any], rows: int, power: int = 1) -> None:
         self._array = array
@@ -107,4 +131,15 @@ class Rows:
         """series[:, a:b]."""
         rows, chains = index
         rows = slice(*rows.indices(self.shape[0]))
-        return np.asarray(self._array[rows, chains], dtype=np.float64) ** self._power
+        path = Path(str(self._array.store_path).removeprefix("file://"))
+        with _damage_named(path):
+            values = np.asarray(self._array[rows, chains])
+        lost = np.isnan(values) if values.dtype.kind == "f" else values < 0
+        if self._array.basename != "energy_change" and lost.any():
+            raise UserError(f"The history {path} is damaged: rows are missing.")
+        return values.astype(np.float64) ** self._power
+
+    def total(self) -> float:
+        """The sum over all rows and chains, a part of the rows at a time."""
+        step = self._array.chunks[0]
+        return sum(float(self[first : first + step, :].sum()) for first in range(0, self.shape[0], step))

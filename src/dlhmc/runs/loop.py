@@ -56,7 +56,7 @@ def drive(
     chunk: int | None,
 ) -> int:
     """Run from `step` until done or interrupted, save, and return the step reached."""
-    length = chunk or min(work.capacity, _FIRST_CHUNK)
+    length = min(work.capacity, chunk or _FIRST_CHUNK)
     saved = time.monotonic()
     with directory.metrics.open("a", encoding="utf-8") as metrics:
         while step < work.total and not interruption:

@@ -25,7 +25,7 @@ class ThinnedSeries:
         """Take in new rows."""
         for row in rows:
             if self._seen % self.stride == 0:
-                self._rows.append(row)
+                self._rows.append(row.copy())  # a view would keep the whole chunk in memory
                 if len(self._rows) == self._capacity:
                     self._rows = self._rows[::2]
                     self.stride *= 2
@@ -94,7 +94,7 @@ class Monitor:
         if self._slow is not None:
             parts.append(f"τ({self._slow}) {self._tau()}")
         if values["nonfinite_rejected"]:
-            parts.append(f"[not finite: {values['nonfinite_rejected']:.0f} rejected]")
+            parts.append(f"not finite, rejected {values['nonfinite_rejected']:.0f}")
         return "  ".join(parts)
 
     def _tau(self) -> str:

@@ -23,20 +23,18 @@ class Display:
         self._bar = Progress(
             TextColumn("[bold]{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
         )
-        self._task = self._bar.add_task(title, total=total)
         self._live: Live | None = None
         self._last_line = -float("inf")
-        self._started = time.monotonic()
-        self._first = 0
+        self._first: tuple[int, float] | None = None
 
     @contextmanager
     def running(self, first: int) -> Iterator["Display"]:
         """Show progress from step `first` on until the block ends."""
-        self._first = first
-        self._started = time.monotonic()
         if self._quiet or not self._console.is_terminal:
             yield self
             return
+        # A task that begins where the run does: what was done before says nothing about the time left.
+        self._task = self._bar.add_task(self._title, total=self._total, completed=first)
         with Live(console=self._console, refresh_per_second=8) as self._live:
             self.update(first, "compiling …")
             yield self
@@ -48,19 +46,33 @@ class Display:
             return
         if self._live is not None:
             self._bar.update(self._task, completed=done)
-            self._live.update(Group(self._bar, Text(facts, style="dim")))
+            self._live.update(Group(self._bar, Text(wrap_facts(facts, self._console.width), style="dim")))
             return
         now = time.monotonic()
         if now - self._last_line >= _SECONDS_BETWEEN_LINES or done == self._total:
             self._last_line = now
-            left = f"  {self._time_left(done, now)} left" if done < self._total else ""
-            self._console.print(f"{self._title}: {done}/{self._total}  {facts}{left}", highlight=False, soft_wrap=True)
+            line = f"{self._title}: {done}/{self._total}  {facts}{self._time_left(done, now)}"
+            self._console.print(line, markup=False, highlight=False, soft_wrap=True)
 
     def _time_left(self, done: int, now: float) -> str:
-        advanced = done - self._first
-        if not advanced:
-            return "?"
-        return format_duration((now - self._started) / advanced * (self._total - done))
+        """Known from the second line on: the first one comes after compiling."""
+        if self._first is None:
+            self._first = (done, now)
+        first, started = self._first
+        if done in (first, self._total):
+            return ""
+        return f"  {format_duration((now - started) / (done - first) * (self._total - done))} left"
+
+
+def wrap_facts(facts: str, width: int) -> str:
+    """Break lines between facts, which two spaces separate, and never within one."""
+    lines: list[str] = []
+    for fact in facts.split("  "):
+        if lines and len(lines[-1]) + 2 + len(fact) <= width:
+            lines[-1] += "  " + fact
+        else:
+            lines.append(fact)
+    return "\n".join(lines)
 
 
 def format_duration(seconds: float) -> str:

@@ -1,14 +1,15 @@
 """A sampling run from start to end."""
 
 import math
+import shlex
 import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
+from numpy.typing import NDArray
 from rich.console import Console
 
 from dlhmc.errors import ExitCode, UserError
@@ -17,7 +18,7 @@ from dlhmc.kernels import HMC, Exact, InstantonHits, Kernel
 from dlhmc.runs import config as configuration
 from dlhmc.runs.checkpoint import Checkpoints
 from dlhmc.runs.config import SampleConfig
-from dlhmc.runs.directory import RunDirectory, manifest, write_json
+from dlhmc.runs.directory import FORMAT_VERSION, RunDirectory, manifest, read_json, write_json
 from dlhmc.runs.engine import Carry, Schedule, advance, begin
 from dlhmc.runs.history import History
 from dlhmc.runs.interruption import watch_signals
@@ -57,17 +58,19 @@ def plan(config: SampleConfig) -> Plan:
     return Plan(target, kernel, draws if config.start == "exact" else None, tune)
 
 
-def sample(config: SampleConfig, path: Path, console: Console, *, quiet: bool = False) -> ExitCode:
-    """Run in a new directory."""
+def sample(
+    config: SampleConfig, path: Path, console: Console, *, quiet: bool = False, show_results: bool = True
+) -> ExitCode:
+    """Run in a new directory; show progress and the table of results, or not."""
     directory = RunDirectory(path)
-    directory.refuse_if_taken()
     try:
+        directory.refuse_if_taken()
         path.mkdir(parents=True, exist_ok=True)
         with directory.locked():
             configuration.save(config, directory.config)
             devices = [f"{device.platform}: {device.device_kind}" for device in jax.devices()]
             write_json(directory.manifest, manifest("sample", config.seed, devices))
-            return _run(config, directory, console, quiet=quiet, resuming=False)
+            return _run(config, directory, console, quiet=quiet, resuming=False, show_results=show_results)
     except OSError as error:
         raise disk_error(directory, error) from error
 
@@ -86,6 +89,9 @@ def open_run(path: Path) -> tuple[RunDirectory, SampleConfig]:
     """Directory and configuration of an earlier run."""
     directory = RunDirectory(path)
     directory.require_run()
+    written = read_json(directory.manifest).get("format")
+    if written != FORMAT_VERSION:
+        raise UserError(f"{path} has format {written}, but this version of dlhmc knows {FORMAT_VERSION} only.")
     return directory, configuration.load(SampleConfig, directory.config)
 
 
@@ -105,34 +111,43 @@ def show_summary(path: Path, console: Console) -> dict[str, Any]:
     return summary
 
 
-def _run(config: SampleConfig, directory: RunDirectory, console: Console, *, quiet: bool, resuming: bool) -> ExitCode:
+def _run(
+    config: SampleConfig,
+    directory: RunDirectory,
+    console: Console,
+    *,
+    quiet: bool,
+    resuming: bool,
+    show_results: bool = True,
+) -> ExitCode:
     def say(text: str) -> None:
         if not quiet:
-            console.print(text, highlight=False, soft_wrap=True)
+            console.print(text, markup=False, highlight=False, soft_wrap=True)
 
-    with jax.enable_x64(config.float64):
-        checkpoints = Checkpoints(directory.checkpoints)
+    with jax.enable_x64(config.float64), watch_signals() as interruption:
+        checkpoints = Checkpoints(directory.checkpoints, create=not resuming)
         work = Sampling(config, directory)
         step = work.resume(checkpoints) if resuming else 0
         if not resuming:
             work.create_history()
             checkpoints.save(0, *work.checkpoint())
         display = Display(console, config.kernel, work.total, quiet=quiet)
-        with watch_signals() as interruption, display.running(step):
-            work.compile()
+        with display.running(step):
+            if step < work.total and not interruption:
+                work.compile()
             step = drive(work, step, directory, checkpoints, display, interruption, chunk=config.chunk)
         checkpoints.close()
         if step < work.total:
             say(f"stopped after {step} of {work.total} trajectories, all saved; go on with")
-            say(f"  dlhmc resume {directory.path}")
+            say(f"  dlhmc resume {shlex.quote(str(directory.path))}")
             return interruption.exit_code
         if config.kernel == "hmc":
             say(f"step size {work.step_size:.4g}{' (tuned)' if work.plan.tune else ''}")
         summary = summarise(config, work.plan.target, work.history, config.trajectories, work.seconds)
         write_json(directory.summary, summary)
-        if not quiet:
+        if show_results and not quiet:
             show(summary, work.plan.target, console)
-        say(f"written to {directory.path}")
+            say(f"written to {directory.path}")
     return ExitCode.OK
 
 
@@ -147,11 +162,11 @@ class Sampling(Work):
         self._directory = directory
         self.plan = plan(config)
         self.total = config.warmup + config.trajectories
-        self.capacity = config.chunk or max(1, min(self.total, 4096, _BUFFER_NUMBERS // config.chains))
+        self.capacity = max(1, min(self.total, config.chunk or 4096, _BUFFER_NUMBERS // config.chains))
         self._schedule = Schedule(
-            jnp.asarray(np.uint32(config.seed)),
-            jnp.asarray(np.int32(config.warmup)),
-            jnp.asarray(config.target_acceptance),
+            jax.device_put(np.uint32(config.seed)),
+            jax.device_put(np.int32(config.warmup)),
+            jax.device_put(config.target_acceptance),
         )
         kernel, draws = self.plan.kernel, self.plan.start_draws
         self.carry = begin(kernel, draws, self._schedule.seed, config.start, config.chains)
@@ -164,23 +179,27 @@ class Sampling(Work):
     def create_history(self) -> None:
         """The empty history of a new run."""
         config = self._config
-        _, shapes = eqx.filter_eval_shape(advance, *self._arguments(0, 0))
-        rows = {name: np.zeros(s.shape[1:], s.dtype) for name, s in shapes.items()}
         attributes = {"kernel": config.kernel, "lattice": list(config.lattice), "beta": config.beta}
         self.history = History.create(
             self._directory.history,
             config.trajectories,
-            rows,
+            self._rows(),
             [step - config.warmup for step in self._kept_after],
             np.asarray(self.carry.state.x),
             attributes,
         )
+
+    def _rows(self) -> dict[str, NDArray[Any]]:
+        """A row of each record, for its shape and dtype."""
+        _, shapes = eqx.filter_eval_shape(advance, *self._arguments(0, 0))
+        return {name: np.zeros(s.shape[1:], s.dtype) for name, s in shapes.items()}
 
     def resume(self, checkpoints: Checkpoints) -> int:
         """Take up the newest intact checkpoint and return its step."""
         step, self.carry, notes = checkpoints.restore(self.carry)
         self.seconds = float(notes["seconds"])
         self.history = History.open(self._directory.history)
+        self.history.check(max(0, step - self._config.warmup), self._rows())
         forget_metrics_after(self._directory.metrics, step)
         return step
 
@@ -189,7 +208,7 @@ class Sampling(Work):
         self._advance = advance.lower(*self._arguments(0, 0)).compile()  # type: ignore[attr-defined]
 
     def _arguments(self, step: int, count: int) -> tuple[Any, ...]:
-        numbers = (jnp.asarray(np.int32(step)), jnp.asarray(np.int32(count)))
+        numbers = (jax.device_put(np.int32(step)), jax.device_put(np.int32(count)))
         return (self.plan.kernel, self._schedule, self.carry, *numbers, self.capacity, self.plan.tune)
 
     def advance(self, step: int, count: int) -> None:
@@ -218,7 +237,7 @@ class Sampling(Work):
         step_size = self.plan.kernel.tunable_step_size()
         if step_size is None:
             return math.nan
-        return float(self.carry.tuner.result) if self.plan.tune else float(step_size)
+        return math.exp(float(self.carry.tuner.log_average)) if self.plan.tune else float(step_size)
 
     def metrics(self) -> dict[str, float]:
         """Figures of the run so far."""

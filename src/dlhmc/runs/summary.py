@@ -27,7 +27,7 @@ def summarise(config: SampleConfig, target: Target, history: History, rows: int,
         "chains": config.chains,
         "trajectories": rows,
         "leapfrog_steps": config.leapfrog_steps if config.kernel == "hmc" else 0,
-        "acceptance": float(series("accepted")[:, :].mean()),
+        "acceptance": series("accepted").total() / (rows * config.chains),
     }
     for name, (observable, power) in target.moments.items():
         summary[name] = _compared(mean_and_error(series(observable, power)), exact.get(name))
@@ -39,7 +39,7 @@ def summarise(config: SampleConfig, target: Target, history: History, rows: int,
     summary["exp_minus_dh"] = (
         {"mean": 1.0, "error": 0.0} if config.kernel == "exact" else _plain(mean_and_error(weights))
     )
-    summary["nonfinite_rejected"] = int(series("nonfinite")[:, :].sum())
+    summary["nonfinite_rejected"] = int(series("nonfinite").total())
     per_trajectory = 1e6 * seconds / (rows * config.chains)
     slowest = max((tau.value if tau.resolved else math.inf for tau in taus.values()), default=math.inf)
     summary |= {
@@ -60,7 +60,8 @@ class Weights(Rows):
     def __getitem__(self, index: tuple[slice, slice]) -> Any:
         """series[:, a:b]."""
         change = super().__getitem__(index)
-        return np.exp(-np.where(np.isfinite(change), change, np.inf))
+        # Weights of a run far from equilibrium can be larger than any number: e^300 is enough, and can be squared.
+        return np.exp(-np.maximum(np.where(np.isfinite(change), change, np.inf), -300))
 
 
 def finite(value: float) -> float | None:
@@ -98,8 +99,8 @@ def show(summary: dict[str, Any], target: Target, console: Console) -> None:
         entry = summary[name]
         exact = "" if entry["exact"] is None else f"{entry['exact']:.6f}"
         difference = "" if entry["z"] is None else f"{entry['z']:+.1f} σ"
-        table.add_row(name.replace("_", " "), _shown(entry), exact, difference)
-    table.add_row("exp(-ΔH)", _shown(summary["exp_minus_dh"]), "1", _z_from_one(summary["exp_minus_dh"]))
+        table.add_row(name.replace("_", " "), shown_mean(entry), exact, difference)
+    table.add_row("exp(-ΔH)", shown_mean(summary["exp_minus_dh"]), "1", _z_from_one(summary["exp_minus_dh"]))
     table.add_row("acceptance", f"{summary['acceptance']:.4f}")
     for name in target.slow:
         table.add_row(f"τ_int({name.replace('_', ' ')})", shown_time(summary[f"tau_int_{name}"]))
@@ -110,13 +111,14 @@ def show(summary: dict[str, Any], target: Target, console: Console) -> None:
         f"{summary['microseconds_per_trajectory']:.4g} µs a trajectory and chain{per_independent}", highlight=False
     )
     if summary["nonfinite_rejected"]:
-        console.print(f"[red]{summary['nonfinite_rejected']} proposals were not finite and were rejected[/red]")
+        lost = f"{summary['nonfinite_rejected']} proposals were not finite and were rejected"
+        console.print(lost, style="red", highlight=False)
 
 
 def shown_time(tau: dict[str, Any]) -> str:
     """An autocorrelation time for people; a frozen one is a lower bound."""
     if tau["value"] is None:
-        return f"> {tau['lower_bound']:.0f} ({'frozen' if tau['frozen'] else 'run too short'})"
+        return f"> {tau['lower_bound']:.0f} ({'frozen' if tau['frozen'] else 'too short'})"
     return format_uncertainty(tau["value"], tau["error"])
 
 
@@ -128,7 +130,8 @@ def _title(summary: dict[str, Any]) -> str:
     )
 
 
-def _shown(entry: dict[str, Any]) -> str:
+def shown_mean(entry: dict[str, Any]) -> str:
+    """A mean with its error, for people."""
     error = math.inf if entry["error"] is None else entry["error"]
     return format_uncertainty(entry["mean"], error)
 

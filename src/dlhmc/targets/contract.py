@@ -101,8 +101,13 @@ class Target(eqx.Module):
         return {}
 
     def exact(self) -> dict[str, float]:
-        """Exact values of `moments`, where they are known."""
+        """Exact expectation values of `test_functions`, where they are known."""
         return {}
+
+    def test_functions(self, x: Field) -> dict[str, PerChain]:
+        """What a test of exactness looks at: `moments`, and more where more exact values are known."""
+        observables = self.observables(x)
+        return {name: observables[label] ** power for name, (label, power) in self.moments.items()}
 
     def exact_draws(self) -> ExactDraws | None:
         """The exact sampler, where there is one."""

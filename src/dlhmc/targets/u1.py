@@ -31,6 +31,10 @@ from dlhmc.targets.u1_links import (
     wrap_angle,
 )
 
+# Sizes of Wilson loops and charges that tests of exactness look at, beside the moments.
+_LOOPS = ((1, 2), (2, 1), (2, 2))
+_CHARGES = range(-4, 5)
+
 
 class U1(Target):
     """p(x) ∝ e^{−γ S_β(x)} with the Wilson action S_β(x) = β Σ_P (1 − cos x_P), eq. (3).
@@ -151,14 +155,31 @@ class U1(Target):
 
     # Ground truth.
 
+    def test_functions(self, x: Links) -> dict[str, PerChain]:
+        """The moments, larger Wilson loops, Polyakov loops, and the distribution of the charge."""
+        functions = super().test_functions(x)
+        for m, n in _LOOPS:
+            functions[f"loop {m}x{n}"] = self.wilson_loop(x, m, n)
+        polyakov = self.polyakov_loops(x)
+        for direction, part in np.ndindex(2, 2):
+            functions[f"polyakov {direction} {part}"] = polyakov[direction, part]
+        charge = self.charge(x)
+        return functions | {f"P(Q = {q})": (charge == q).astype(x.dtype) for q in _CHARGES}
+
     def exact(self) -> dict[str, float]:
         """Exact finite-volume values; they hold for the annealed action too, which is Wilson's at γβ."""
-        beta = float(self.beta) * float(self.gamma)
-        return {
-            "plaquette": u1_exact.plaquette(beta, self.volume),
-            "charge_squared": u1_exact.charge_squared(beta, self.volume),
-            "sine_charge_squared": u1_exact.sine_charge_squared(beta, self.volume),
+        beta, volume = float(self.beta) * float(self.gamma), self.volume
+        values = {
+            "plaquette": u1_exact.plaquette(beta, volume),
+            "charge_squared": u1_exact.charge_squared(beta, volume),
+            "sine_charge_squared": u1_exact.sine_charge_squared(beta, volume),
         }
+        values |= {f"loop {m}x{n}": u1_exact.wilson_loop(beta, volume, m * n) for m, n in _LOOPS}
+        values |= {f"polyakov {direction} {part}": 0.0 for direction, part in np.ndindex(2, 2)}
+        probabilities = u1_exact.charge_distribution(beta, volume, _CHARGES)
+        # Rarer charges are too few for the central limit theorem.
+        common = {q: float(p) for q, p in zip(_CHARGES, probabilities, strict=True) if p > 1e-3}
+        return values | {f"P(Q = {q})": p for q, p in common.items()}
 
     def exact_draws(self) -> U1Draws:
         """The sampler of independent configurations."""

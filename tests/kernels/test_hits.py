@@ -1,0 +1,36 @@
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from dlhmc.kernels import HMC, Exact, InstantonHits, State
+from dlhmc.targets import U1, u1_exact
+
+
+@pytest.mark.parametrize(("side", "beta"), [(16, 7.0), (8, 4.0)])
+def test_acceptance_of_a_hit(side, beta):
+    """Almost exactly 1 − P(0): a hit moves the whole distribution of the charge by one."""
+    target = U1((side, side), beta)
+    kernel = InstantonHits(Exact(target, target.exact_draws()), 1)
+    chains = 5000
+    state = State(target.start(jax.random.key(0), "cold", chains, jnp.float32))
+    state, info = eqx.filter_jit(kernel.step)(jax.random.key(1), state)
+    expected = 1 - float(u1_exact.charge_distribution(beta, side**2, 0))
+    # Binomial: 4 σ fails at a new seed with probability 6e-5.
+    assert abs(float(info.hits.mean()) - expected) < 4 * np.sqrt(expected * (1 - expected) / chains)
+
+
+def test_an_accepted_hit_changes_the_charge_by_one():
+    target = U1((8, 8), 4.0)
+    draws = target.exact_draws()
+    x = draws.draw(jax.random.key(0), 500, jnp.float32)
+    kernel = InstantonHits(HMC(target, 1e-6, 1), 1)
+    state, info = eqx.filter_jit(kernel.step)(jax.random.key(1), State(x))
+    change = np.abs(np.asarray(target.charge(state.x) - target.charge(x)))
+    np.testing.assert_array_equal(change, info.hits)
+
+
+def test_hits_need_the_gauge_theory():
+    with pytest.raises(TypeError, match="U1 target only"):
+        InstantonHits(HMC(object(), 0.1, 1), 1)

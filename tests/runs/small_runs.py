@@ -1,0 +1,94 @@
+"""Small runs for tests, and what they left on disk, read without the package's own code."""
+
+import io
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import jax
+import numpy as np
+import orbax.checkpoint as ocp
+import xarray
+from rich.console import Console
+
+from dlhmc.errors import ExitCode
+from dlhmc.runs import sampling
+from dlhmc.runs.config import SampleConfig
+
+#: 4 × 4 links, a few chains, a step size that is tuned during the warm-up
+TINY = {
+    "lattice": (4, 4),
+    "beta": 2.0,
+    "chains": 4,
+    "trajectories": 20,
+    "warmup": 10,
+    "leapfrog_steps": 4,
+    "start": "cold",  # compiles faster than an exact one
+}
+
+
+def tiny(**changes) -> SampleConfig:
+    return SampleConfig(**(TINY | changes))
+
+
+def run(path: Path, config: SampleConfig | None = None, **changes) -> Path:
+    """A finished run in a new directory."""
+    assert sampling.sample(config or tiny(**changes), path, Console(file=io.StringIO())) == ExitCode.OK
+    return path
+
+
+def resume(path: Path) -> Path:
+    assert sampling.resume(path, Console(file=io.StringIO())) == ExitCode.OK
+    return path
+
+
+def histories(path: Path) -> dict[str, np.ndarray]:
+    with xarray.open_zarr(path / "history.zarr") as store:
+        return {str(name): array.values for name, array in store.variables.items()}
+
+
+def state(path: Path, step: int | None = None) -> list[np.ndarray]:
+    """All arrays of a checkpoint, the newest one unless told otherwise."""
+    with ocp.CheckpointManager((path / "checkpoints").absolute()) as manager, jax.enable_x64(True):
+        step = manager.latest_step() if step is None else step
+        tree = manager.restore(step, args=ocp.args.Composite(tree=ocp.args.StandardRestore())).tree
+    return [np.asarray(leaf) for leaf in jax.tree.leaves(tree)]
+
+
+def metrics(path: Path) -> list[dict]:
+    return [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
+
+
+def assert_same_run(one: Path, other: Path) -> None:
+    """Bit for bit: every history and the final state."""
+    first, second = histories(one), histories(other)
+    assert first.keys() == second.keys()
+    for name, array in first.items():
+        assert array.dtype == second[name].dtype
+        np.testing.assert_array_equal(array, second[name], err_msg=name)
+        assert array.tobytes() == second[name].tobytes()
+    for a, b in zip(state(one), state(other), strict=True):
+        assert a.dtype == b.dtype
+        assert a.tobytes() == b.tobytes()
+
+
+def command(*arguments: object) -> list[str]:
+    return [sys.executable, "-c", "from dlhmc.cli import main; main()", *map(str, arguments)]
+
+
+def start(arguments: list[str], directory: Path, environment: dict[str, str]) -> subprocess.Popen[str]:
+    """A process that has begun to write trajectories after those that are there."""
+    before = len(metrics(directory)) if (directory / "metrics.jsonl").exists() else 0
+    process = subprocess.Popen(
+        arguments, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8"
+    )
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and process.poll() is None:
+        path = directory / "metrics.jsonl"
+        if path.exists() and len(path.read_bytes().splitlines()) >= before + 3:
+            return process
+        time.sleep(0.02)
+    process.kill()
+    raise AssertionError(f"the run did not get going: {process.communicate()}")

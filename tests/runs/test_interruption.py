@@ -1,0 +1,68 @@
+import io
+import signal
+
+import pytest
+from rich.console import Console
+from small_runs import assert_same_run, command, metrics, resume, run, start, tiny
+
+from dlhmc.errors import ExitCode, UserError
+from dlhmc.runs import config, sampling
+
+# Chunks that are short, so that a signal comes between many of them; the uninterrupted run has long ones.
+LONG = {"trajectories": 200, "hits": 1, "keep_configurations": 4}
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory):
+    return run(tmp_path_factory.mktemp("runs") / "uninterrupted", **LONG)
+
+
+@pytest.fixture
+def arguments(tmp_path):
+    config.save(tiny(**LONG, chunk=2), tmp_path / "config.toml")
+    return command("sample", "--config", tmp_path / "config.toml", "--out", tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, ExitCode.INTERRUPTED), (signal.SIGTERM, ExitCode.TERMINATED)]
+)
+def test_an_interrupted_run_equals_the_uninterrupted_one(
+    number, code, arguments, tmp_path, compilation_cache, uninterrupted
+):
+    directory = tmp_path / "run"
+    process = start(arguments, directory, compilation_cache)
+    process.send_signal(number)
+    output, errors = process.communicate(timeout=60)
+    assert process.returncode == code
+    assert errors == ""
+    reached = metrics(directory)[-1]["step"]
+    assert 0 < reached < 210
+    assert f"stopped after {reached} of 210 trajectories" in output
+    assert f"dlhmc resume {directory}\n" in output
+
+    resume(directory)
+    assert_same_run(uninterrupted, directory)
+    steps = [line["step"] for line in metrics(directory)]
+    assert steps == sorted(set(steps))
+    assert steps[-1] == 210
+
+
+def test_a_killed_run_equals_the_uninterrupted_one(arguments, tmp_path, compilation_cache, uninterrupted):
+    directory = tmp_path / "run"
+    process = start(arguments, directory, compilation_cache)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    saved = metrics(directory)[-1]["step"]
+    # Killed after its checkpoint: the history is ahead of it, and a line of the metrics may be torn.
+    process = start(command("resume", directory), directory, compilation_cache)
+    with pytest.raises(UserError, match="Another process is running"):
+        sampling.resume(directory, Console(file=io.StringIO()))
+    process.kill()
+    process.communicate(timeout=60)
+    assert metrics(directory)[-1]["step"] > saved
+    with (directory / "metrics.jsonl").open("a") as file:
+        file.write('{"step": 20')
+
+    resume(directory)
+    assert_same_run(uninterrupted, directory)
+    assert metrics(directory)[-1]["step"] == 210

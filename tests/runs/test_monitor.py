@@ -1,0 +1,76 @@
+import itertools
+
+import numpy as np
+import pytest
+
+from dlhmc.runs.monitor import Monitor, ThinnedSeries
+from dlhmc.targets import U1
+
+TARGET = U1((4, 4), beta=2.0)
+
+
+def records(rows, chains=4):
+    generator = np.random.default_rng(5)
+    return {
+        "plaquette": generator.normal(0.7, 0.1, (rows, chains)).astype(np.float32),
+        "charge": generator.integers(-1, 2, (rows, chains)).astype(np.float32),
+        "accepted": generator.integers(0, 2, (rows, chains)).astype(np.int8),
+        "nonfinite": np.zeros((rows, chains), np.int8),
+    }
+
+
+def cut(rows, first, last):
+    return {name: array[first:last] for name, array in rows.items()}
+
+
+def test_a_thinned_series_stays_small_and_evenly_spaced():
+    series = ThinnedSeries(capacity=16)
+    for first in range(0, 1000, 7):
+        series.extend(np.arange(first, min(first + 7, 1000))[:, None])
+    kept = series.array()[:, 0]
+    assert len(kept) < 16
+    np.testing.assert_array_equal(kept, np.arange(0, 1000, series.stride))
+
+
+def test_a_thinned_series_does_not_hold_on_to_chunks():
+    series = ThinnedSeries()
+    chunk = np.zeros((1000, 4))
+    series.extend(chunk)
+    assert not any(np.shares_memory(row, chunk) for row in series._rows)
+
+
+@pytest.mark.parametrize("cuts", [[0, 50], [0, 1, 50], [0, 20, 21, 40, 50]])
+def test_figures_do_not_depend_on_chunks(cuts):
+    rows, monitor = records(50), Monitor(TARGET)
+    for first, last in itertools.pairwise(cuts):
+        monitor.add(cut(rows, first, last))
+    assert monitor.metrics() == pytest.approx(
+        {
+            "acceptance": rows["accepted"].mean(),
+            "plaquette": rows["plaquette"].mean(dtype=np.float64),
+            "tunnelling_rate": np.count_nonzero(np.diff(rows["charge"], axis=0)) / rows["charge"].size,
+            "nonfinite_rejected": 0,
+        }
+    )
+
+
+def test_facts_are_complete():
+    monitor = Monitor(TARGET)
+    assert monitor.facts() == "warming up"
+    rows = records(50)
+    monitor.add(rows)
+    facts = monitor.facts()
+    assert f"(exact {TARGET.exact()['plaquette']:.4f})" in facts
+    for word in ("acceptance", "plaquette", "tunnelling", "τ(charge)"):
+        assert word in facts
+    assert "not finite" not in facts
+    rows["nonfinite"][:2] = 1
+    monitor.add(rows)
+    assert "not finite, rejected 8" in monitor.facts()
+
+
+def test_frozen_chains_have_a_lower_bound():
+    rows, monitor = records(50), Monitor(TARGET)
+    rows["charge"][:] = 1
+    monitor.add(rows)
+    assert "τ(charge) > " in monitor.facts()

@@ -1,0 +1,103 @@
+import io
+import json
+import os
+import signal
+
+import jax.numpy as jnp
+import pytest
+from rich.console import Console
+
+from dlhmc.errors import ExitCode
+from dlhmc.runs.checkpoint import Checkpoints
+from dlhmc.runs.directory import RunDirectory
+from dlhmc.runs.interruption import Interruption, watch_signals
+from dlhmc.runs.loop import Work, drive, forget_metrics_after
+from dlhmc.runs.progress import Display
+
+
+class Counting(Work):
+    """Counts its steps; ends a chunk after step 12, and sends itself a signal at a step if asked to."""
+
+    def __init__(self, signal_at=None, number=signal.SIGINT):
+        self.total, self.capacity = 20, 5
+        self.chunks = []
+        self._signal_at, self._number = signal_at, number
+
+    def advance(self, step, count):
+        self.chunks.append(count)
+        if self._signal_at is not None and step <= self._signal_at < step + count:
+            os.kill(os.getpid(), self._number)
+
+    def metrics(self):
+        return {"chunks": len(self.chunks)}
+
+    def facts(self):
+        return "counting"
+
+    def checkpoint(self):
+        return {"x": jnp.asarray(sum(self.chunks))}, {}
+
+    def next_stop(self, step):
+        return 12 if step < 12 else self.total
+
+
+def go(work, tmp_path, interruption, *, step=0, chunk=None):
+    directory = RunDirectory(tmp_path)
+    display = Display(Console(file=io.StringIO()), "counting", work.total)
+    checkpoints = Checkpoints(directory.checkpoints)
+    reached = drive(work, step, directory, checkpoints, display, interruption, chunk=chunk)
+    checkpoints.close()
+    return reached, [json.loads(line) for line in directory.metrics.read_text().splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("chunk", "chunks"),
+    [(1, [1] * 20), (3, [3] * 4 + [3, 3, 2]), (100, [5, 5, 2, 5, 3]), (None, [5, 5, 2, 5, 3])],
+)
+def test_chunks_fill_the_run_and_respect_stops_and_capacity(chunk, chunks, tmp_path):
+    work = Counting()
+    reached, metrics = go(work, tmp_path, Interruption(), chunk=chunk)
+    assert reached == 20
+    assert work.chunks == chunks
+    assert [line["step"] for line in metrics] == [sum(chunks[: i + 1]) for i in range(len(chunks))]
+    assert Checkpoints(tmp_path / "checkpoints").newest_notes()[0] == 20
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, ExitCode.INTERRUPTED), (signal.SIGTERM, ExitCode.TERMINATED)]
+)
+def test_a_signal_ends_the_run_after_its_chunk_with_everything_saved(number, code, tmp_path):
+    before = signal.getsignal(number)
+    with watch_signals() as interruption:
+        reached, metrics = go(Counting(7, number), tmp_path, interruption, chunk=3)
+    assert reached == 9
+    assert interruption.exit_code == code
+    assert metrics[-1]["step"] == 9
+    assert Checkpoints(tmp_path / "checkpoints").newest_notes()[0] == 9
+    assert signal.getsignal(number) == before
+
+
+def test_a_second_ctrl_c_stops_at_once():
+    with watch_signals() as interruption:
+        os.kill(os.getpid(), signal.SIGINT)
+        assert interruption
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_a_run_goes_on_where_it_was(tmp_path):
+    work = Counting()
+    go(work, tmp_path, Interruption(), step=14, chunk=4)
+    assert work.chunks == [4, 2]
+
+
+def test_metrics_after_the_checkpoint_and_a_torn_line_are_dropped(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    forget_metrics_after(path, 5)
+    assert not path.exists()
+    path.write_text('{"step": 4}\n{"step": 5, "a": 1}\n{"step": 6}\n{"st')
+    forget_metrics_after(path, 5)
+    assert path.read_text() == '{"step": 4}\n{"step": 5, "a": 1}\n'
+    path.write_bytes(b'{"step": 1}\n\xff\xfe\x00 \n3\n[]\n')
+    forget_metrics_after(path, 5)
+    assert path.read_text() == '{"step": 1}\n'

@@ -1,0 +1,182 @@
+"""The command line as a user meets it. Runs themselves are tested in tests/runs."""
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dlhmc import __version__, cli
+from dlhmc.errors import ExitCode
+
+OPTIONS = "--lattice 4 4 --beta 2 --chains 4 --trajectories 20 --warmup 5 --leapfrog-steps 4 --start cold"
+TINY = OPTIONS.split()
+
+
+@pytest.fixture(autouse=True)
+def directory(tmp_path, monkeypatch):
+    """Everything happens in an empty directory."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    """The one sentence of a command that must fail without writing anything."""
+    before = sorted(Path().rglob("*"))
+    try:
+        code = cli.run(arguments)
+    except SystemExit as end:
+        code = end.code
+    output = capsys.readouterr()
+    assert code == ExitCode.BAD_INPUT
+    assert output.out == ""
+    assert sorted(Path().rglob("*")) == before
+    return output.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        ("--beta 0", "--beta is 0.0"),
+        ("--beta -2", "--beta is -2.0"),
+        ("--beta nan", "--beta is nan"),
+        ("--lattice 1 4", "--lattice is 1 4"),
+        ("--chains 0", "--chains is 0"),
+        ("--hits -1", "--hits is -1"),
+        ("--keep-configurations 99999", "--keep-configurations is 99999"),
+        ("--warmup 0", "The step size is tuned during the warm-up"),
+        ("--config missing.toml", "There is no configuration file missing.toml"),
+        ("--config=unknown.toml", "unknown key 'chians': did you mean 'chains'?"),
+        ("--config type.toml", "beta = 'seven', but it must be a number"),
+        ("--config .", "cannot be read"),
+        ("--out taken", "taken already holds a run"),
+        ("--out taken --dry-run", "taken already holds a run"),
+        ("--out file", "file is a file"),
+        ("--out full", "full is not empty"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_nothing_is_written(arguments, reason, capsys):
+    Path("unknown.toml").write_text("chians = 4")
+    Path("type.toml").write_text("beta = 'seven'")
+    Path("file").touch()
+    for name in ("taken/config.toml", "full/other"):
+        Path(name).parent.mkdir()
+        Path(name).touch()
+    sentence = refused(["sample", *arguments.split()], capsys)
+    assert sentence.startswith("dlhmc: ")
+    assert reason in sentence
+    assert sentence.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", ["resume", "summary"])
+def test_there_must_be_a_run(command, capsys):
+    assert refused([command, "nowhere"], capsys) == "dlhmc: There is no run directory nowhere.\n"
+    Path("empty").mkdir()
+    assert "empty is not a run directory" in refused([command, "empty"], capsys)
+    assert "DIRECTORY" in refused([command], capsys)
+
+
+def test_a_misspelt_command_or_option_gets_a_suggestion(capsys):
+    assert refused(["smaple"], capsys) == "dlhmc: There is no command 'smaple': did you mean 'sample'?\n"
+    assert refused(["xyz"], capsys) == "dlhmc: There is no command 'xyz': see 'dlhmc --help'.\n"
+    assert "--lattice" in refused(["sample", "--lattise", "4", "4"], capsys)
+    assert "hmc" in refused(["sample", "--kernel", "hcm"], capsys)
+    assert "--chains" in refused(["sample", "--chains", "many"], capsys)
+
+
+def test_help_and_version(capsys):
+    assert cli.run(["--version"]) == ExitCode.OK
+    assert capsys.readouterr().out == f"dlhmc {__version__}\n"
+    assert cli.run([]) == ExitCode.OK
+    overview = capsys.readouterr().out
+    for name in cli.COMMANDS:
+        assert f"  {name} " in overview
+        with pytest.raises(SystemExit) as end:
+            cli.run([name, "--help"])
+        assert end.value.code == ExitCode.OK
+        assert f"usage: dlhmc {name}" in capsys.readouterr().out
+
+
+def test_help_lists_all_options_of_sample(capsys):
+    with pytest.raises(SystemExit):
+        cli.run(["sample", "--help"])
+    text = capsys.readouterr().out
+    options = "kernel lattice beta chains trajectories seed out leapfrog-steps step-size integrator hits warmup start"
+    for option in [*options.split(), "keep-configurations", "float64", "config", "dry-run", "quiet"]:
+        assert f"--{option}" in text
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_help_does_not_wait_for_heavy_imports():
+    code = (
+        "import sys; from dlhmc import cli; cli.run(['--help'])\n"
+        "try: cli.run(['sample', '--help'])\n"
+        "except SystemExit: pass\n"
+        "sys.exit(any(name in sys.modules for name in ('jax', 'numpy', 'zarr', 'orbax', 'matplotlib')))"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
+
+
+def test_a_dry_run_shows_the_resolved_settings_and_writes_nothing(directory, capsys):
+    Path("c.toml").write_text("beta = 3.5\nchains = 9\nfloat64 = true\n")
+    assert cli.run(["sample", "--config", "c.toml", "--chains", "7", "--out", "a[b]", "--dry-run"]) == ExitCode.OK
+    shown = capsys.readouterr().out
+    for line in ("beta = 3.5", "chains = 7", "float64 = True", "kernel = hmc", "would run in a[b],"):
+        assert line in shown
+    assert cli.run(["sample", "--config", "c.toml", "--no-float64", "--dry-run"]) == ExitCode.OK
+    assert "float64 = False" in capsys.readouterr().out
+    assert os.listdir(directory) == ["c.toml"]
+
+
+def test_a_run_from_start_to_summary(capsys):
+    assert cli.run(["sample", *TINY, "--out", "run"]) == ExitCode.OK
+    output = capsys.readouterr()
+    assert output.err == ""
+    assert "hmc: 25/25  acceptance" in output.out
+    assert "τ_int(charge)" in output.out
+    assert "\x1b" not in output.out
+
+    assert cli.run(["summary", "run"]) == ExitCode.OK
+    assert "τ_int(charge)" in capsys.readouterr().out
+    assert cli.run(["summary", "run", "--json"]) == ExitCode.OK
+    assert json.loads(capsys.readouterr().out) == json.loads(Path("run/summary.json").read_text())
+    assert cli.run(["resume", "run"]) == ExitCode.OK
+    assert "written to run" in capsys.readouterr().out
+
+    assert "already holds a run: choose another --out, or 'dlhmc resume run'" in refused(
+        ["sample", *TINY, "--out", "run"], capsys
+    )
+
+
+def test_quiet_prints_nothing_at_all():
+    """Not even what libraries log: in a process of its own."""
+    code = "from dlhmc.cli import main; main()"
+    arguments = [sys.executable, "-c", code, "sample", *TINY, "--out", "run", "--quiet"]
+    result = subprocess.run(arguments, capture_output=True, check=True)
+    assert (result.stdout, result.stderr) == (b"", b"")
+    assert Path("run/summary.json").exists()
+
+
+def test_in_a_terminal_progress_is_live():
+    ours, theirs = pty.openpty()
+    code = "from dlhmc.cli import main; main()"
+    arguments = [sys.executable, "-c", code, "sample", *TINY, "--out", "run"]
+    environment = os.environ | {"TERM": "xterm", "COLUMNS": "80"}
+    with subprocess.Popen(arguments, stdout=theirs, stderr=theirs, env=environment) as process:
+        os.close(theirs)
+        output = b""
+        while process.poll() is None or output[-1:] != b"\n":
+            try:
+                output += os.read(ours, 65536)
+            except OSError:  # the other end is closed
+                break
+    os.close(ours)
+    assert process.returncode == ExitCode.OK
+    text = output.decode()
+    assert "\x1b[2K" in text  # lines are drawn over
+    assert "compiling" in text
+    assert "25/25" in text
+    assert "written to run" in text

@@ -1,0 +1,108 @@
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from dlhmc.integrators import INTEGRATORS, integrate
+from dlhmc.targets import U1, Target, energy_change
+
+ALL = pytest.mark.parametrize("name", sorted(INTEGRATORS))
+
+
+def trajectory(target, name, x, v, step_size, steps):
+    return jax.jit(lambda *a: integrate(target, INTEGRATORS[name], *a))(
+        x, v, jnp.asarray(step_size, x.dtype), jnp.int32(steps)
+    )
+
+
+def equilibrium(lattice, beta, chains, dtype):
+    target = U1(lattice, beta)
+    x = target.exact_draws().draw(jax.random.key(0), chains, dtype)
+    return target, x, target.momentum(jax.random.key(1), x)
+
+
+@ALL
+@pytest.mark.parametrize("steps", [1, 2, 40])
+def test_reversible_in_double_precision(name, steps, x64):
+    target, x, v = equilibrium((8, 6), 5.0, 4, jnp.float64)
+    there = trajectory(target, name, x, v, 0.1, steps)
+    assert np.abs(there[0] - x).max() > 0.01
+    back = trajectory(target, name, there[0], -there[1], 0.1, steps)
+    assert np.abs(back[0] - x).max() <= 1e-12
+    assert np.abs(back[1] + v).max() <= 1e-12
+
+
+@ALL
+def test_reversible_in_single_precision(name):
+    target, x, v = equilibrium((16, 16), 7.0, 32, jnp.float32)
+    there = trajectory(target, name, x, v, 0.1, 40)
+    back = trajectory(target, name, there[0], -there[1], 0.1, 40)
+    assert np.abs(back[0] - x).max() <= 1e-4
+    assert np.abs(back[1] + v).max() <= 1e-4
+
+
+@ALL
+def test_energy_violation_is_second_order(name, x64):
+    """⟨|ΔH|⟩ ∝ ε² at fixed length, to 5 %."""
+    target, x, v = equilibrium((8, 8), 4.0, 256, jnp.float64)
+    steps = np.array([40, 56, 80, 112])
+    violation = [
+        float(jnp.abs(energy_change(target, (x, v), trajectory(target, name, x, v, 2.0 / n, n))).mean()) for n in steps
+    ]
+    order = -np.polyfit(np.log(steps), np.log(violation), 1)[0]
+    assert order == pytest.approx(2.0, rel=0.05)
+
+
+def test_leapfrog_is_the_one_of_the_paper(x64):
+    """Appendix A.1 written out, without merged kicks."""
+    target, x, v = equilibrium((4, 6), 3.0, 2, jnp.float64)
+    y, w = x, v
+    for _ in range(7):
+        half = w - 0.5 * 0.2 * target.force(y)
+        y = y + 0.2 * half
+        w = half - 0.5 * 0.2 * target.force(y)
+    found = trajectory(target, "leapfrog", x, v, 0.2, 7)
+    np.testing.assert_allclose(found[0], y, atol=1e-13)
+    np.testing.assert_allclose(found[1], w, atol=1e-13)
+
+
+@ALL
+def test_fractions_add_up(name):
+    integrator = INTEGRATORS[name]
+    assert sum(integrator.kicks) == pytest.approx(1.0)
+    assert sum(integrator.drifts) == pytest.approx(1.0)
+    assert integrator.kicks == integrator.kicks[::-1]
+    assert integrator.drifts == integrator.drifts[::-1]
+
+
+@ALL
+def test_number_of_forces(name):
+    """N steps cost N·forces_per_step + 1 forces, none twice."""
+
+    class Counting(Target):
+        inner: U1
+        calls: list = eqx.field(static=True)
+
+        @property
+        def shape(self):
+            return self.inner.shape
+
+        def local_action(self, x):
+            return self.inner.local_action(x)
+
+        def observables(self, x):
+            return {}
+
+        def start(self, key, kind, chains, dtype):
+            return self.inner.start(key, kind, chains, dtype)
+
+        def force(self, x):
+            jax.debug.callback(lambda: self.calls.append(1))
+            return self.inner.force(x)
+
+    target = Counting(U1((4, 4), 2.0), [])
+    x = target.start(jax.random.key(0), "hot", 1, jnp.float32)
+    integrate(target, INTEGRATORS[name], x, x, jnp.float32(0.1), jnp.int32(6))
+    jax.effects_barrier()
+    assert len(target.calls) == 6 * INTEGRATORS[name].forces_per_step + 1
