@@ -7,18 +7,17 @@ import pytest
 from dlhmc.integrators import INTEGRATORS, integrate
 from dlhmc.targets import U1, Target, energy_change
 
+compiled = eqx.filter_jit(integrate)
 ALL = pytest.mark.parametrize("name", sorted(INTEGRATORS))
 
 
 def trajectory(target, name, x, v, step_size, steps):
-    return jax.jit(lambda *a: integrate(target, INTEGRATORS[name], *a))(
-        x, v, jnp.asarray(step_size, x.dtype), jnp.int32(steps)
-    )
+    return compiled(target, INTEGRATORS[name], x, v, jnp.asarray(step_size, x.dtype), jnp.int32(steps))
 
 
 def equilibrium(lattice, beta, chains, dtype):
     target = U1(lattice, beta)
-    x = target.exact_draws().draw(jax.random.key(0), chains, dtype)
+    x = jax.jit(lambda draws, key: draws.draw(key, chains, dtype))(target.exact_draws(), jax.random.key(0))
     return target, x, target.momentum(jax.random.key(1), x)
 
 

@@ -25,6 +25,9 @@ class Purpose(enum.IntEnum):
 
     START = 0
     TRAJECTORY = 1
+    MODEL = 2
+    BURN_IN = 3
+    TRAINING = 4
 
 
 def step_key(seed: Int[Array, ""], purpose: Purpose, step: Int[Array, ""]) -> Key[Array, ""]:

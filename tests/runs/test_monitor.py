@@ -1,9 +1,11 @@
 import itertools
+import re
 
 import numpy as np
 import pytest
+from scipy import signal
 
-from dlhmc.runs.monitor import Monitor, ThinnedSeries
+from dlhmc.runs.monitor import Monitor, RecentRows
 from dlhmc.targets import U1
 
 TARGET = U1((4, 4), beta=2.0)
@@ -23,20 +25,42 @@ def cut(rows, first, last):
     return {name: array[first:last] for name, array in rows.items()}
 
 
-def test_a_thinned_series_stays_small_and_evenly_spaced():
-    series = ThinnedSeries(capacity=16)
+def test_recent_rows_stay_few_at_every_stride():
+    series = RecentRows(capacity=16)
     for first in range(0, 1000, 7):
         series.extend(np.arange(first, min(first + 7, 1000))[:, None])
-    kept = series.array()[:, 0]
-    assert len(kept) < 16
-    np.testing.assert_array_equal(kept, np.arange(0, 1000, series.stride))
+    for level in range(series.levels):
+        kept = series.array(level)[:, 0]
+        np.testing.assert_array_equal(kept, np.arange(0, 1000, 2**level)[-len(kept) :])
+        assert len(kept) == 16 or level == series.levels - 1
+    assert 8 <= len(kept) < 16
+    assert kept[0] == 0  # the longest stride spans the series
 
 
-def test_a_thinned_series_does_not_hold_on_to_chunks():
-    series = ThinnedSeries()
+def test_recent_rows_do_not_hold_on_to_chunks():
+    series = RecentRows()
     chunk = np.zeros((1000, 4))
     series.extend(chunk)
-    assert not any(np.shares_memory(row, chunk) for row in series._rows)
+    assert not any(np.shares_memory(row, chunk) for row in series._scales[0])
+
+
+def autoregressive(tau, rows, chains):
+    """A Gaussian series with this integrated autocorrelation time."""
+    noise = np.random.default_rng(3).normal(size=(rows, chains))
+    rho = (2 * tau - 1) / (2 * tau + 1)
+    return signal.lfilter([np.sqrt(1 - rho**2)], [1, -rho], noise, axis=0).astype(np.float32)
+
+
+@pytest.mark.parametrize("tau", [0.5, 3.0, 1000.0])
+def test_the_time_of_a_long_run_is_right(tau):
+    rows, chains = 40_000, 8
+    monitor = Monitor(TARGET)
+    series = records(rows, chains) | {"charge": autoregressive(tau, rows, chains)}
+    for first in range(0, rows, 1000):
+        monitor.add(cut(series, first, first + 1000))
+        facts = monitor.facts()
+    value, _ = re.search(r"τ\(charge\) ([0-9.]+)\(([0-9.]+)\)", facts).groups()
+    assert float(value) == pytest.approx(tau, rel=0.5 if tau > 100 else 0.1), facts
 
 
 @pytest.mark.parametrize("cuts", [[0, 50], [0, 1, 50], [0, 20, 21, 40, 50]])

@@ -18,7 +18,7 @@ from dlhmc.targets.u1_links import (
     wrap_angle,
 )
 
-sides = st.integers(2, 6)
+sides = st.integers(2, 5)
 
 
 def hot(lattice, chains=2, seed=0):
@@ -46,7 +46,7 @@ def test_charges_as_in_the_paper():
 
 
 @pytest.mark.usefixtures("x64")
-@settings(deadline=None, max_examples=25, derandomize=True)
+@settings(deadline=None, max_examples=8, derandomize=True)
 @given(sides, sides, st.integers(0, 100))
 def test_charge_is_an_integer_before_rounding(lx, lt, seed):
     x = hot((lx, lt), seed=seed)
@@ -55,7 +55,7 @@ def test_charge_is_an_integer_before_rounding(lx, lt, seed):
 
 
 @pytest.mark.usefixtures("x64")
-@settings(deadline=None, max_examples=25, derandomize=True)
+@settings(deadline=None, max_examples=8, derandomize=True)
 @given(sides, sides, st.integers(0, 100))
 def test_links_from_plaquettes(lx, lt, seed):
     wanted = plaquettes(hot((lx, lt), seed=seed))
@@ -129,10 +129,11 @@ def test_energy_change_in_single_precision(side):
     beta = 7.0 * (side / 16) ** 2
     with jax.enable_x64(True):
         exact = U1((side, side), beta)
-        x = exact.exact_draws().draw(jax.random.key(1), 16, jnp.float64)
+        draw = jax.jit(lambda draws, key: draws.draw(key, 16, jnp.float64))
+        x = draw(exact.exact_draws(), jax.random.key(1))
         v = exact.momentum(jax.random.key(2), x)
         # A proposal whose every term differs by as much as after a long trajectory.
-        y = exact.exact_draws().draw(jax.random.key(3), 16, jnp.float64)
+        y = draw(exact.exact_draws(), jax.random.key(3))
         w = exact.momentum(jax.random.key(4), x)
         single = [np.asarray(a, np.float32) for a in (x, v, y, w)]
         double = [jnp.asarray(a, jnp.float64) for a in single]
@@ -141,14 +142,14 @@ def test_energy_change_in_single_precision(side):
     measured = np.asarray(energy_change(U1((side, side), beta), (x, v), (y, w)), np.float64)
     assert measured.dtype == np.float64
     error = np.abs(measured - reference).max()
-    # An error of 1e-3 in ΔH changes an acceptance by at most 0.1 %; naive sums of H miss this by an order of magnitude.
-    assert error < 1e-3, error
+    # Differences of whole sums would be off by 1e-3 at 64×64, which is 0.1 % in the acceptance.
+    assert error < 5e-4, error
 
 
 @pytest.mark.parametrize(("lattice", "beta"), [((8, 8), 2.0), ((16, 16), 7.0), ((12, 6), 4.0), ((4, 4), 0.3)])
 def test_exact_draws_have_the_exact_charge_distribution(lattice, beta):
     target = U1(lattice, beta)
-    chains = 20_000
+    chains = 10_000
     x = jax.jit(lambda draws, key: draws.draw(key, chains, jnp.float32))(target.exact_draws(), jax.random.key(8))
     assert float(jnp.abs(x).max()) <= np.pi + 1e-6
     charges = np.asarray(target.charge(x))

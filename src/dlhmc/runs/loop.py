@@ -67,7 +67,7 @@ def drive(
             step += count
             metrics.write(json.dumps({"step": step, "steps_per_second": rate} | work.metrics()) + "\n")
             metrics.flush()
-            display.update(step, f"{work.facts()}  {rate:.3g}/s")
+            display.update(step, f"{work.facts()}  {float(f'{rate:.3g}'):g}/s")
             if chunk is None:
                 length = max(1, min(work.capacity, round(rate * _SECONDS_PER_CHUNK)))
             if time.monotonic() - saved > _SECONDS_BETWEEN_CHECKPOINTS:

@@ -1,6 +1,7 @@
 """Running figures of a sampling run, for the progress line and metrics.jsonl; bounded memory."""
 
 import math
+from collections import deque
 from typing import Any
 
 import numpy as np
@@ -12,28 +13,35 @@ from dlhmc.targets.contract import Target
 Rows = dict[str, NDArray[Any]]
 
 
-class ThinnedSeries:
-    """At most `capacity` rows of a series: when full, every second one goes and the stride doubles."""
+class RecentRows:
+    """The last rows of a series at strides 1, 2, 4, …, `capacity` of each: the longest stride spans the series."""
 
     def __init__(self, capacity: int = 2048) -> None:
         self._capacity = capacity
-        self._rows: list[NDArray[Any]] = []
         self._seen = 0
-        self.stride = 1
+        self._scales: list[deque[NDArray[Any]]] = [deque(maxlen=capacity)]
 
     def extend(self, rows: NDArray[Any]) -> None:
         """Take in new rows."""
-        for row in rows:
-            if self._seen % self.stride == 0:
-                self._rows.append(row.copy())  # a view would keep the whole chunk in memory
-                if len(self._rows) == self._capacity:
-                    self._rows = self._rows[::2]
-                    self.stride *= 2
+        for view in rows:
+            row = view.copy()  # a view would keep the whole chunk in memory
+            for level, scale in enumerate(self._scales):
+                if self._seen % 2**level:
+                    break
+                scale.append(row)
             self._seen += 1
+            longest = self._scales[-1]
+            if len(longest) == self._capacity:
+                self._scales.append(deque(list(longest)[::2], maxlen=self._capacity))
 
-    def array(self) -> NDArray[np.float64]:
-        """What is left of the series."""
-        return np.asarray(self._rows, dtype=np.float64)
+    @property
+    def levels(self) -> int:
+        """Level n has stride 2ⁿ."""
+        return len(self._scales)
+
+    def array(self, level: int) -> NDArray[np.float64]:
+        """The rows at one stride."""
+        return np.asarray(self._scales[level], dtype=np.float64)
 
 
 class Monitor:
@@ -44,7 +52,8 @@ class Monitor:
         self._exact = target.exact()
         self._first_moment = next(iter(target.moments), None)
         self._slow = next(iter(target.slow), None)
-        self._series = ThinnedSeries()
+        self._series = RecentRows()
+        self._level = 0
         self._last_sector: NDArray[Any] | None = None
         self._count = 0
         self._sums: dict[str, float] = {"accepted": 0.0, "nonfinite": 0.0, "tunnellings": 0.0, "moment": 0.0}
@@ -98,10 +107,16 @@ class Monitor:
         return "  ".join(parts)
 
     def _tau(self) -> str:
-        series = self._series.array()
-        if self._slow is None or len(series) < 8:
+        if self._slow is None or len(self._series.array(0)) < 8:
             return "…"
-        tau = integrated_autocorrelation_time(series, mean=self._target.slow[self._slow])
+        # The shortest stride at which the time can be measured: a longer one cannot see a time below itself.
+        while True:
+            series = self._series.array(self._level)
+            tau = integrated_autocorrelation_time(series, mean=self._target.slow[self._slow])
+            if tau.resolved or self._level + 1 == self._series.levels:
+                break
+            self._level += 1
+        stride = 2**self._level
         if not tau.resolved or math.isinf(tau.value):
-            return f"> {tau.lower_bound * self._series.stride:.0f}"
-        return format_uncertainty(tau.value * self._series.stride, tau.error * self._series.stride)
+            return f"> {tau.lower_bound * stride:.0f}"
+        return format_uncertainty(tau.value * stride, tau.error * stride)

@@ -34,6 +34,16 @@ class Symmetry(NamedTuple):
     odd: frozenset[str] = frozenset()
 
 
+class Transformation(Protocol):
+    """A symmetry of the target as a linear map of configurations and momenta."""
+
+    def apply(self, field: Field) -> Field:
+        """The transformed field."""
+
+    def undo(self, field: Field) -> Field:
+        """The field that `apply` maps to this one."""
+
+
 class ExactDraws(Protocol):
     """Independent configurations from the target itself: the oracle."""
 
@@ -54,6 +64,8 @@ class Target(eqx.Module):
     slow: ClassVar[Mapping[str, float]] = {}
     #: the integer-valued observable that labels topological sectors or modes: its changes are tunnellings
     sector: ClassVar[str | None] = None
+    #: whether components of x are angles, on which x·e^{εs} is not a bijection
+    compact: ClassVar[bool] = False
 
     @property
     @abstractmethod
@@ -96,6 +108,14 @@ class Target(eqx.Module):
         """The canonical representative of x, for coordinates that are not unique."""
         return x
 
+    def features(self, x: Field) -> Float[Array, "feature *field chain"]:
+        """How a network sees x: functions of each component that are as periodic as it is."""
+        return x[None]
+
+    def random_transformation(self, key: Key[Array, ""]) -> "Transformation | None":
+        """A uniformly drawn symmetry that acts on configurations and momenta alike, where there are any."""
+        return None
+
     def symmetries(self) -> dict[str, Symmetry]:
         """Transformations that leave the action invariant, by name."""
         return {}
@@ -115,18 +135,12 @@ class Target(eqx.Module):
 
 
 def sum_sites(terms: Float[Array, "*sites chain"]) -> PerChain:
-    """Sum over all axes but the chains.
-
-    One axis after the other, with a barrier between: partial sums stay short, so the rounding error in float32
-    grows with the side of the lattice and not with its volume.
-    """
-    while terms.ndim > 1:
-        terms = jax.lax.optimization_barrier(jnp.sum(terms, axis=-2))
-    return terms
+    """Sum over all axes but the chains."""
+    return jnp.sum(terms, axis=tuple(range(terms.ndim - 1)))
 
 
 def energy_change(target: Target, old: tuple[Field, Field], new: tuple[Field, Field]) -> PerChain:
-    """ΔH = H(x′, v′) − H(x, v), differences first: the sums then stay small where H itself is of order V."""
+    """ΔH = H(x′, v′) − H(x, v), differences first: H itself is of order V, and float32 would lose digits of ΔH."""
     (x, v), (x_new, v_new) = old, new
     potential = sum_sites(target.local_action(x_new) - target.local_action(x))
     kinetic = sum_sites(target.local_kinetic(v_new) - target.local_kinetic(v))

@@ -19,6 +19,7 @@ from dlhmc.targets.contract import Moment, PerChain, Symmetry, Target, registry,
 from dlhmc.targets.u1_draws import U1Draws
 from dlhmc.targets.u1_links import (
     TWO_PI,
+    LatticeTransformation,
     Links,
     Plaquettes,
     curl,
@@ -52,6 +53,7 @@ class U1(Target):
     }
     slow: ClassVar[Mapping[str, float]] = {"charge": 0.0, "sine_charge": 0.0}
     sector: ClassVar[str | None] = "charge"
+    compact: ClassVar[bool] = True
 
     lattice: tuple[int, int] = eqx.field(static=True)
     beta: Float[Array, ""]
@@ -129,6 +131,10 @@ class U1(Target):
             return jnp.zeros(shape, dtype)
         return TWO_PI * rng.uniform(key, shape, dtype) - np.pi
 
+    def features(self, x: Links) -> Float[Array, "2 2 x t chain"]:
+        """Cosine and sine of every link."""
+        return jnp.stack([trig.cos(x), trig.sin(x)])
+
     # Symmetries. An observable is odd where the orientation of the plaquettes is reversed.
 
     def symmetries(self) -> dict[str, Symmetry]:
@@ -152,6 +158,15 @@ class U1(Target):
             table["reflection of the diagonal"] = Symmetry(lambda _, x: transpose(x), charges)
             table["rotation"] = Symmetry(lambda _, x: rotate(x))
         return table
+
+    def random_transformation(self, key: Key[Array, ""]) -> LatticeTransformation:
+        """A uniform element of the group of translations, reflections, charge conjugation, on squares transposition."""
+        shift_key, sign_key = jax.random.split(key)
+        shift = jax.random.randint(shift_key, (2,), 0, jnp.asarray(self.lattice))
+        conjugate, first, second, swap = jax.random.bernoulli(sign_key, shape=(4,))
+        return LatticeTransformation(
+            shift, conjugate, (first, second), swap if self.lattice[0] == self.lattice[1] else None
+        )
 
     # Ground truth.
 

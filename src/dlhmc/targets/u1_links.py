@@ -3,9 +3,10 @@
 Links are x[μ, i, j, chain]; plaquettes p[i, j, chain].
 """
 
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 Links = Float[Array, "2 x t chain"]
 Plaquettes = Float[Array, "x t chain"]
@@ -57,6 +58,35 @@ def transpose(x: Links) -> Links:
 def rotate(x: Links) -> Links:
     """A quarter turn (i, j) → (−j, i) on a square lattice."""
     return reflect(transpose(x), 0)
+
+
+class LatticeTransformation(eqx.Module):
+    """Transposition (squares only), reflections, translation and charge conjugation, one after the other."""
+
+    shift: Int[Array, "2"]
+    conjugate: Bool[Array, ""]
+    reflected: tuple[Bool[Array, ""], Bool[Array, ""]]
+    transposed: Bool[Array, ""] | None
+
+    def apply(self, field: Links) -> Links:
+        """The transformed links or momenta."""
+        if self.transposed is not None:
+            field = jnp.where(self.transposed, transpose(field), field)
+        for axis in (0, 1):
+            field = jnp.where(self.reflected[axis], reflect(field, axis), field)
+        return self._sign(field.dtype) * translate(field, self.shift)
+
+    def undo(self, field: Links) -> Links:
+        """Each step is its own inverse, but for the translation."""
+        field = self._sign(field.dtype) * translate(field, -self.shift)
+        for axis in (1, 0):
+            field = jnp.where(self.reflected[axis], reflect(field, axis), field)
+        if self.transposed is not None:
+            field = jnp.where(self.transposed, transpose(field), field)
+        return field
+
+    def _sign(self, dtype: jnp.dtype) -> Float[Array, ""]:
+        return jnp.where(self.conjugate, -1, 1).astype(dtype)
 
 
 def from_plaquettes(p: Plaquettes, holonomies: Float[Array, "2 chain"]) -> Links:

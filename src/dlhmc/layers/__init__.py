@@ -1,0 +1,8 @@
+"""Layers: the bijections Γ and Λ that a trajectory is made of."""
+
+from dlhmc.layers.contract import Layer, Phase
+from dlhmc.layers.leapfrog import LeapfrogLayer
+from dlhmc.layers.position import RULES, Affine, Circle, PositionRule, Shift
+from dlhmc.layers.stack import Trajectory
+
+__all__ = ["RULES", "Affine", "Circle", "Layer", "LeapfrogLayer", "Phase", "PositionRule", "Shift", "Trajectory"]

@@ -1,0 +1,39 @@
+"""What a network is: a function of ζ that gives (s, q, t), each of the shape of the field.
+
+For a momentum update ζ_v = (x, ∂S(x)); for a position update ζ_x = (m̄ ⊙ x, v). The position enters through the
+features of the target, masked by the caller: cos x and sin x for angles, x itself for vectors.
+"""
+
+from abc import abstractmethod
+from typing import NamedTuple
+
+import equinox as eqx
+from jaxtyping import Array, Float
+
+from dlhmc.targets.contract import Field
+
+Features = Float[Array, "feature *field chain"]
+
+
+class Zeta(NamedTuple):
+    """The input ζ of a network."""
+
+    position: Features
+    #: ∂S(x) for a momentum update, v for a position update
+    vector: Field
+
+
+class SQT(NamedTuple):
+    """Scale s, scale q of the force or momentum, translation t."""
+
+    s: Field
+    q: Field
+    t: Field
+
+
+class Network(eqx.Module):
+    """Any module that maps ζ to (s, q, t). Each leapfrog layer holds one for v and one for x."""
+
+    @abstractmethod
+    def __call__(self, zeta: Zeta) -> SQT:
+        """The three outputs for every chain; a chain's output must depend on that chain's ζ only."""

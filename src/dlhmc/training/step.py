@@ -1,0 +1,198 @@
+"""One step of Algorithm 1: propose, loss, gradient, update, accept or reject, with guards against collapse.
+
+All of it is traced, guards included, so that training does not depend on how it is cut into chunks.
+"""
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Bool, Float, Int
+
+from dlhmc import rng
+from dlhmc.kernels.dlhmc import DLHMC
+from dlhmc.kernels.metropolis import decide, select
+from dlhmc.layers import Trajectory
+from dlhmc.targets.contract import Field, Target
+from dlhmc.training.loss import Loss, Transition, smooth_acceptance
+from dlhmc.training.schedule import Knots
+
+# Averages over about a hundred steps.
+_FORGET = 0.01
+_SNAPSHOT_EVERY = 100
+# −δ·A has no gradient once A = 0: below this acceptance training cannot come back by itself.
+COLLAPSED = 0.02
+_HEALTHY = 0.05
+SKIPS_IN_A_ROW = 10
+MOST_RESTORES = 10
+
+
+class Guard(NamedTuple):
+    """What training remembers about its own health."""
+
+    acceptance: Float[Array, ""]
+    objective: Float[Array, ""]
+    #: steps with a gradient that was not finite: all, and those since the last good one
+    skipped: Int[Array, ""]
+    skipped_in_a_row: Int[Array, ""]
+    #: how often the acceptance collapsed and the last good parameters were restored
+    restored: Int[Array, ""]
+    #: the learning rate is multiplied by this: halved at each restoration
+    rate_factor: Float[Array, ""]
+    #: steps since the averages began afresh: after the schedules ended, or after a restoration
+    settled: Int[Array, ""]
+    best_objective: Float[Array, ""]
+
+    @property
+    def halted(self) -> Bool[Array, ""]:
+        """Whether training has given up."""
+        return (self.skipped_in_a_row >= SKIPS_IN_A_ROW) | (self.restored >= MOST_RESTORES)
+
+
+class TrainState(NamedTuple):
+    """All that training carries from one step to the next."""
+
+    trajectory: Trajectory
+    optimiser: Any
+    x: Field
+    guard: Guard
+    #: parameters to restore after a collapse, and those with the best objective under the final target
+    good: Trajectory
+    best: Trajectory
+
+
+class Algorithm(eqx.Module):
+    """The inputs of Algorithm 1: target, loss, schedules, optimiser."""
+
+    target: Target
+    gamma: Knots
+    beta: Knots | None
+    loss: Loss = eqx.field(static=True)
+    optimiser: optax.GradientTransformation = eqx.field(static=True)
+    symmetric: bool = eqx.field(static=True)
+
+    def target_at(self, step: Int[Array, ""]) -> Target:
+        """p_t(x) ∝ e^{−γ_t S_β(x)}, eq. (7)."""
+        dtype = self.target.gamma.dtype  # type: ignore[attr-defined]
+        target = eqx.tree_at(lambda t: t.gamma, self.target, self.gamma(step).astype(dtype))
+        if self.beta is not None:
+            target = eqx.tree_at(lambda t: t.beta, target, self.beta(step).astype(dtype))
+        return target
+
+    def begin(self, trajectory: Trajectory, x: Field) -> TrainState:
+        """The state before the first step."""
+        zero, none = jnp.zeros((), x.dtype), jnp.zeros((), jnp.int32)
+        guard = Guard(zero, zero, none, none, none, jnp.ones((), x.dtype), none, zero - jnp.inf)
+        optimiser = self.optimiser.init(_trainable(trajectory))
+        return TrainState(trajectory, optimiser, x, guard, trajectory, trajectory)
+
+    def burn_in(self, seed: Int[Array, ""], index: Int[Array, ""], state: TrainState) -> TrainState:
+        """A trajectory at γ_0 with the parameters as they are, before training starts."""
+        kernel = DLHMC(self.target_at(jnp.zeros((), jnp.int32)), state.trajectory, self.symmetric)
+        key = rng.step_key(seed, rng.Purpose.BURN_IN, index)
+        return state._replace(x=kernel.step(key, kernel.init(state.x))[0].x)
+
+    def step(
+        self, seed: Int[Array, ""], step: Int[Array, ""], state: TrainState
+    ) -> tuple[TrainState, dict[str, Array]]:
+        """One training step; does nothing once training has halted."""
+        halted = state.guard.halted
+        new, records = jax.lax.cond(
+            halted, lambda: (state, self._records_like(seed, step, state)), lambda: self._step(seed, step, state)
+        )
+        return new, records
+
+    def _records_like(self, seed: Array, step: Array, state: TrainState) -> dict[str, Array]:
+        shapes = eqx.filter_eval_shape(self._step, seed, step, state)[1]
+        return {name: jnp.zeros(record.shape, record.dtype) for name, record in shapes.items()}
+
+    def _step(self, seed: Array, step: Array, state: TrainState) -> tuple[TrainState, dict[str, Array]]:
+        target = self.target_at(step)
+        propose_key, accept_key = jax.random.split(rng.step_key(seed, rng.Purpose.TRAINING, step))
+
+        def mean_loss(parameters: Trajectory) -> tuple[Array, Any]:
+            trajectory = eqx.combine(parameters, _frozen(state.trajectory))
+            proposal = DLHMC(target, trajectory, self.symmetric).propose(propose_key, state.x)
+            acceptance = smooth_acceptance(proposal.energy_change)
+            transition = Transition(proposal.x, proposal.v, proposal.x_new, proposal.v_new, acceptance)
+            # Where the proposal is not finite A = 0, but 0 · NaN would spoil the mean over the batch.
+            per_chain = jnp.where(jnp.isfinite(proposal.energy_change), self.loss(target, transition), 0)
+            return jnp.mean(per_chain), proposal
+
+        parameters = _trainable(state.trajectory)
+        (loss, proposal), gradient = jax.value_and_grad(mean_loss, has_aux=True)(parameters)
+        norm = optax.global_norm(gradient)
+        usable = jnp.isfinite(norm) & jnp.isfinite(loss)
+
+        def update() -> tuple[Trajectory, Any]:
+            updates, optimiser = self.optimiser.update(gradient, state.optimiser, parameters)
+            factor = state.guard.rate_factor
+            updates = jax.tree.map(lambda u: (factor * u).astype(u.dtype), updates)
+            return eqx.combine(optax.apply_updates(parameters, updates), _frozen(state.trajectory)), optimiser
+
+        trajectory, optimiser = jax.lax.cond(usable, update, lambda: (state.trajectory, state.optimiser))
+        decision = decide(accept_key, proposal.energy_change)
+        x = select(decision.accepted, target.wrap(proposal.x_new), state.x)
+        new = state._replace(trajectory=trajectory, optimiser=optimiser, x=x)
+        new = self._watch(step, new, jnp.mean(decision.acceptance), -loss, usable)
+        records = {
+            "loss": loss,
+            "acceptance": jnp.mean(decision.acceptance),
+            "gradient_norm": norm,
+            "gamma": target.gamma,  # type: ignore[attr-defined]
+            "nonfinite": jnp.sum(decision.nonfinite.astype(jnp.int32)),
+        }
+        if target.sector is not None:
+            before, after = (target.observables(y)[target.sector] for y in (state.x, x))
+            records["tunnelling_rate"] = jnp.mean((before != after).astype(x.dtype))
+            records["charge_jump_squared"] = jnp.mean((before - after) ** 2)
+        return new, records
+
+    def _watch(self, step: Array, state: TrainState, acceptance: Array, objective: Array, usable: Array) -> TrainState:
+        """Update the averages; restore after a collapse; keep good and best parameters."""
+        guard = state.guard
+        final = self.gamma.finished(step) & (True if self.beta is None else self.beta.finished(step))
+        # The averages begin afresh when the target has become the final one.
+        settled = jnp.where(final & (guard.settled <= 0), 1, jnp.where(final, guard.settled + 1, -step - 1))
+        weight = jnp.maximum(_FORGET, 1 / jnp.abs(settled).astype(acceptance.dtype)).astype(acceptance.dtype)
+        objective = jnp.where(usable, objective, guard.objective)
+        guard = guard._replace(
+            acceptance=guard.acceptance + weight * (acceptance - guard.acceptance),
+            objective=guard.objective + weight * (objective - guard.objective),
+            settled=settled,
+            skipped=guard.skipped + jnp.where(usable, 0, 1),
+            skipped_in_a_row=jnp.where(usable, 0, guard.skipped_in_a_row + 1),
+        )
+        collapsed = (guard.acceptance < COLLAPSED) & (jnp.abs(settled) > 1 / _FORGET)
+        state = state._replace(guard=guard)
+        state = jax.lax.cond(collapsed, self._restore, lambda s: s, state)
+        guard = state.guard
+        look = (step + 1) % _SNAPSHOT_EVERY == 0
+        healthy = look & (guard.acceptance > _HEALTHY) & ~collapsed
+        better = look & (settled > 1 / _FORGET) & (guard.objective > guard.best_objective) & ~collapsed
+        good = jax.lax.cond(healthy, lambda: state.trajectory, lambda: state.good)
+        best = jax.lax.cond(better, lambda: state.trajectory, lambda: state.best)
+        guard = guard._replace(best_objective=jnp.where(better, guard.objective, guard.best_objective))
+        return state._replace(guard=guard, good=good, best=best)
+
+    def _restore(self, state: TrainState) -> TrainState:
+        """Back to the last good parameters, with fresh moments and half the rate."""
+        count = optax.tree_utils.tree_get(state.optimiser, "count")
+        fresh = optax.tree_utils.tree_set(self.optimiser.init(_trainable(state.good)), count=count)
+        guard = state.guard._replace(
+            acceptance=jnp.full_like(state.guard.acceptance, _HEALTHY),
+            rate_factor=0.5 * state.guard.rate_factor,
+            restored=state.guard.restored + 1,
+        )
+        return state._replace(trajectory=state.good, optimiser=fresh, guard=guard)
+
+
+def _trainable(trajectory: Trajectory) -> Trajectory:
+    """The part that training changes: all floating-point arrays. Masks are not among them."""
+    return eqx.filter(trajectory, eqx.is_inexact_array)
+
+
+def _frozen(trajectory: Trajectory) -> Trajectory:
+    return eqx.filter(trajectory, eqx.is_inexact_array, inverse=True)
