@@ -4,4 +4,9 @@ from typing import Literal
 
 Start = Literal["hot", "cold", "exact"]
 Scheme = Literal["leapfrog", "omelyan"]
-KernelName = Literal["hmc", "exact"]
+KernelName = Literal["hmc", "exact", "dlhmc"]
+MaskName = Literal["random", "checkerboard"]
+RuleName = Literal["circle", "affine", "shift"]
+NetworkName = Literal["dense"]
+LossName = Literal["charge", "jump"]
+RateSchedule = Literal["cosine", "constant"]

@@ -36,7 +36,10 @@ TARGETS = {
     "gaussian": (lambda: CorrelatedGaussian(), ("affine", "shift")),
 }
 NETWORKS = {"dense": Dense, "custom": Affine}
-MASKS = {"random": lambda key, shape: random_mask(key, shape), "checkerboard": lambda _, shape: checkerboard_mask(shape, 0)}
+MASKS = {
+    "random": lambda key, shape: random_mask(key, shape),
+    "checkerboard": lambda _, shape: checkerboard_mask(shape),
+}
 CASES = [
     pytest.param(target, rule, network, mask, id=f"{target}-{rule}-{network}-{mask}")
     for target, (_, rules) in TARGETS.items()

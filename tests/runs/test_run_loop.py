@@ -23,6 +23,18 @@ class Counting(Work):
         self.chunks = []
         self._signal_at, self._number = signal_at, number
 
+    def create(self):
+        pass
+
+    def resume(self, checkpoints):
+        return checkpoints.restore(self.checkpoint()[0])[0]
+
+    def compile(self):
+        pass
+
+    def finish(self, console):
+        pass
+
     def advance(self, step, count):
         self.chunks.append(count)
         if self._signal_at is not None and step <= self._signal_at < step + count:

@@ -39,16 +39,19 @@ class InstantonHits(Kernel):
         kernel_key, hits_key = jax.random.split(key)
         state, info = self.kernel.step(kernel_key, state)
         shift = instanton(self.target.lattice, state.x.dtype)
-        hits = jnp.zeros_like(info.acceptance)
-        nonfinite = info.nonfinite
-        x = state.x
-        for one_key in jax.random.split(hits_key, self.number):
-            sign_key, accept_key = jax.random.split(one_key)
+        Carry = tuple[Array, Array, Array]
+
+        def hit(index: Array, carry: Carry) -> Carry:
+            x, hits, nonfinite = carry
+            sign_key, accept_key = jax.random.split(jax.random.fold_in(hits_key, index))
             sign = jnp.where(rng.coin(sign_key, hits.shape), 1, -1).astype(x.dtype)
             proposal = wrap_angle(x + sign * shift)
             change = sum_sites(self.target.local_action(proposal) - self.target.local_action(x))
             decision = decide(accept_key, change)
             x = select(decision.accepted, proposal, x)
             hits = hits + decision.accepted.astype(hits.dtype)
-            nonfinite = nonfinite | decision.nonfinite
+            return x, hits, nonfinite | decision.nonfinite
+
+        start = (state.x, jnp.zeros_like(info.acceptance), info.nonfinite)
+        x, hits, nonfinite = jax.lax.fori_loop(0, self.number, hit, start)
         return State(x), info._replace(nonfinite=nonfinite, hits=hits / np.asarray(self.number, hits.dtype))

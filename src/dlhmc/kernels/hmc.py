@@ -2,18 +2,19 @@
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Float, Int, Key
 
 from dlhmc.integrators import INTEGRATORS, Integrator, integrate
 from dlhmc.kernels.contract import Info, Kernel, State
 from dlhmc.kernels.metropolis import decide, select
+from dlhmc.leaves import leaf
 from dlhmc.targets.contract import Target, energy_change
 
 
 class HMC(Kernel):
     """A trajectory of `steps` integrator steps with fresh momenta, then accept or reject.
 
+    >>> import jax.numpy as jnp
     >>> from dlhmc.targets import U1
     >>> target = U1((8, 8), beta=2.0)
     >>> kernel = HMC(target, step_size=0.2, steps=10)
@@ -32,7 +33,7 @@ class HMC(Kernel):
         self, target: Target, step_size: ArrayLike, steps: ArrayLike, integrator: Integrator = INTEGRATORS["leapfrog"]
     ) -> None:
         self.target, self.integrator = target, integrator
-        self.step_size, self.steps = jnp.asarray(step_size), jnp.asarray(steps)
+        self.step_size, self.steps = leaf(step_size), leaf(steps)
 
     def step(self, key: Key[Array, ""], state: State) -> tuple[State, Info]:
         """One trajectory of every chain."""

@@ -1,14 +1,11 @@
 """Masks m that divide the components of x into the half that a position update moves and the half that it sees."""
 
 from collections.abc import Sequence
-from typing import Literal
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Key
-
-MaskName = Literal["random", "checkerboard"]
 
 
 def random_mask(key: Key[Array, ""], shape: Sequence[int]) -> Bool[Array, "*field"]:
@@ -17,6 +14,6 @@ def random_mask(key: Key[Array, ""], shape: Sequence[int]) -> Bool[Array, "*fiel
     return (jax.random.permutation(key, size) % 2 == 0).reshape(tuple(shape))
 
 
-def checkerboard_mask(shape: Sequence[int], parity: int) -> Bool[Array, "*field"]:
+def checkerboard_mask(shape: Sequence[int]) -> Bool[Array, "*field"]:
     """Every other component along every axis."""
-    return jnp.asarray(np.indices(tuple(shape)).sum(axis=0) % 2 == parity)
+    return jnp.asarray(np.indices(tuple(shape)).sum(axis=0) % 2 == 0)

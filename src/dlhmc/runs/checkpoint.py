@@ -1,6 +1,5 @@
 """Checkpoints: Orbax writes them atomically, and a SHA-256 of every leaf finds what the disk has changed since."""
 
-import hashlib
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ import numpy as np
 import orbax.checkpoint as ocp
 
 from dlhmc.errors import UserError
+from dlhmc.leaves import by_name, digest
 
 T = TypeVar("T")
 _KEPT = 2
@@ -120,15 +120,8 @@ def _differences(expected: dict[str, str], found: dict[str, str]) -> str:
 
 def _kinds(tree: Any) -> dict[str, str]:
     """Dtype and shape of each leaf."""
-    leaves, _ = jax.tree.flatten_with_path(tree)
-    return {jax.tree_util.keystr(path): f"{leaf.dtype}{list(leaf.shape)}" for path, leaf in leaves}
+    return {name: f"{leaf.dtype}{list(leaf.shape)}" for name, leaf in by_name(tree).items()}
 
 
 def _digests(tree: Any) -> dict[str, str]:
-    leaves, _ = jax.tree.flatten_with_path(tree)
-    return {jax.tree_util.keystr(path): _digest(np.asarray(leaf)) for path, leaf in leaves}
-
-
-def _digest(array: np.ndarray[Any, Any]) -> str:
-    header = f"{array.dtype.str}{array.shape}".encode()
-    return hashlib.sha256(header + np.ascontiguousarray(array).tobytes()).hexdigest()
+    return {name: digest(np.asarray(leaf)) for name, leaf in by_name(tree).items()}

@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeVar
 import tomli_w
 
 from dlhmc.errors import UserError
-from dlhmc.names import KernelName, Scheme, Start
+from dlhmc.names import KernelName, LossName, MaskName, NetworkName, RateSchedule, RuleName, Scheme, Start
 
 T = TypeVar("T")
 # Trajectories and steps are counted in 32 bits.
@@ -49,6 +49,8 @@ class SampleConfig:
     """instanton hits after each trajectory"""
     start: Start = "exact"
     """first configurations: exact draws, hot (random links) or cold (all links 0)"""
+    model: str | None = None
+    """training run or model file to sample with; then the kernel is dlhmc"""
     keep_configurations: int = 0
     """configurations of each chain to keep, evenly spaced; otherwise observables only"""
     float64: bool = False
@@ -88,6 +90,112 @@ class SampleConfig:
         hits = f"-hits{self.hits}" if self.hits else ""
         side = "x".join(map(str, self.lattice))
         return Path("runs") / f"{self.kernel}{hits}-{side}-b{self.beta:g}-seed{self.seed}"
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainConfig:
+    """All that determines the numbers of a training run."""
+
+    lattice: tuple[int, int] = (8, 8)
+    """Lx Lt, sides of the periodic lattice"""
+    beta: float = 4.0
+    """inverse coupling at the end of training"""
+    beta_start: float | None = None
+    """inverse coupling at the beginning, if another: raised linearly while the target is annealed"""
+    network: NetworkName = "dense"
+    """kind of network"""
+    hidden: tuple[int, ...] = (256, 256, 256)
+    """sizes of the hidden layers of a dense network"""
+    leapfrog_steps: int = 10
+    """leapfrog layers in a trajectory, each with networks of its own"""
+    rule: RuleName = "circle"
+    """position update: circle (for angles), affine (the paper's, for vectors) or shift"""
+    mask: MaskName = "random"
+    """which half of x is updated first: a random half for each layer, or a checkerboard"""
+    step_size: float = 0.1
+    """size of all steps before training"""
+    symmetric: bool = False
+    """draw a lattice symmetry for each trajectory"""
+    chains: int = 128
+    """Markov chains in a batch"""
+    steps: int = 5000
+    """training steps"""
+    seed: int = 1
+    """root of all random numbers"""
+    loss: LossName = "charge"
+    """what training minimises: charge for −A·(ΔQ_R)², jump for −A·|Δx|²"""
+    learning_rate: float = 1e-3
+    """largest learning rate of Adam"""
+    rate_schedule: RateSchedule = "cosine"
+    """how the learning rate goes on after its warm-up"""
+    rate_warmup: int = 100
+    """steps during which the learning rate rises from 0"""
+    clip: float = 1.0
+    """largest norm of the gradient; a longer one is shortened"""
+    gamma_start: float = 0.5
+    """annealing factor γ at the beginning; 1 for none"""
+    anneal: float = 0.5
+    """fraction of the steps during which γ (and β) rise to their final values"""
+    gamma_knots: tuple[float, ...] = ()
+    """an annealing schedule of one's own: pairs of a fraction of the steps and a γ, the last γ being 1"""
+    burn_in: int = 100
+    """trajectories before training, at the first γ"""
+    start: Start = "exact"
+    """first configurations: exact draws, hot (random links) or cold (all links 0)"""
+    model: str | None = None
+    """training run or model file whose parameters to start from"""
+    float64: bool = False
+    """double precision"""
+    chunk: int | None = None
+    """steps between two looks at the progress; adapted to about a second if not given"""
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot run."""
+        require(all(side >= 2 for side in self.lattice), "lattice", self.lattice, "sides of at least 2")
+        for name, value in (("beta", self.beta), ("beta-start", self.beta_start)):
+            if value is not None:
+                require(0 < value <= 10_000, name, value, "a number above 0 and up to 10000")
+        require(len(self.hidden) > 0 and all(h >= 1 for h in self.hidden), "hidden", self.hidden, "at least one size")
+        for name in ("leapfrog_steps", "chains", "steps"):
+            value = getattr(self, name)
+            require(1 <= value <= 10**9, name.replace("_", "-"), value, "at least 1")
+        require(0 <= self.seed < 2**32, "seed", self.seed, "a whole number from 0 to 4294967295")
+        for name in ("step_size", "learning_rate", "clip"):
+            value = getattr(self, name)
+            require(0 < value < math.inf, name.replace("_", "-"), value, "a positive number")
+        require(self.rate_warmup >= 0, "rate-warmup", self.rate_warmup, "0 or more")
+        require(0 <= self.burn_in <= 10**9, "burn-in", self.burn_in, "0 or more")
+        require(0 < self.gamma_start <= 1, "gamma-start", self.gamma_start, "above 0 and at most 1")
+        require(0 <= self.anneal <= 1, "anneal", self.anneal, "from 0 to 1")
+        knots = self.gamma_knots
+        times, gammas = knots[0::2], knots[1::2]
+        fine = len(times) == len(gammas) and all(0 <= t <= 1 for t in times) and all(0 < g <= 1 for g in gammas)
+        fine = fine and list(times) == sorted(times) and (not gammas or gammas[-1] == 1)
+        require(fine, "gamma-knots", knots, "pairs of a fraction (rising) and a γ in (0, 1], the last γ being 1")
+        if self.chunk is not None:
+            require(self.chunk >= 1, "chunk", self.chunk, "at least 1")
+
+    @property
+    def default_directory(self) -> Path:
+        """Where the run goes if nobody says so."""
+        side = "x".join(map(str, self.lattice))
+        return Path("runs") / f"train-{self.network}-{side}-b{self.beta:g}-seed{self.seed}"
+
+
+#: settings by name, each a starting point that other options change
+TRAIN_PRESETS: dict[str, dict[str, Any]] = {
+    # Section 5 of the paper: eight A100 for a day.
+    "paper": {
+        "lattice": (16, 16),
+        "beta": 7.0,
+        "beta_start": 2.0,
+        "chains": 2048,
+        "hidden": (256, 256, 256),
+        "leapfrog_steps": 10,
+        "steps": 500_000,
+    },
+    "laptop": {"lattice": (8, 8), "beta": 4.0, "hidden": (64, 64), "chains": 64, "leapfrog_steps": 8, "steps": 1500},
+}
 
 
 def require(good: bool, name: str, value: object, wanted: str) -> None:
@@ -135,9 +243,12 @@ def _convert(value: object, hint: Any, key: str, path: Path) -> object:
             return value
         wanted = f"one of {', '.join(map(str, arguments))}"
     elif origin is tuple:
-        if isinstance(value, list) and len(value) == len(arguments) and all(type(v) is int for v in value):
-            return tuple(value)
-        wanted = f"a list of {len(arguments)} whole numbers"
+        kind, open_ended = arguments[0], arguments[-1] is ...
+        numbers = isinstance(value, list) and all(type(v) is int or (kind is float and type(v) is float) for v in value)
+        if isinstance(value, list) and numbers and (open_ended or len(value) == len(arguments)):
+            return tuple(kind(v) for v in value)
+        what = "numbers" if kind is float else "whole numbers"
+        wanted = f"a list of {what}" if open_ended else f"a list of {len(arguments)} {what}"
     elif hint is float and isinstance(value, int | float) and not isinstance(value, bool):
         return float(value)
     elif type(value) is hint:

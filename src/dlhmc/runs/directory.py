@@ -9,16 +9,18 @@ import platform
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from dlhmc.errors import UserError
+from dlhmc.runs import config as configuration
 
+T = TypeVar("T")
 FORMAT_VERSION = 1
 _VERSIONED = ("dlhmc", "jax", "jaxlib", "equinox", "orbax-checkpoint", "zarr", "numpy", "scipy")
 
 
 class RunDirectory:
-    """config.toml, manifest.json, metrics.jsonl, history.zarr, checkpoints/, summary.json."""
+    """config.toml, manifest.json, metrics.jsonl, history.zarr, checkpoints/, summary.json; after training model.npz."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -28,6 +30,7 @@ class RunDirectory:
         self.history = path / "history.zarr"
         self.checkpoints = path / "checkpoints"
         self.summary = path / "summary.json"
+        self.model = path / "model.npz"
 
     def refuse_if_taken(self) -> None:
         """A new run never touches an old one."""
@@ -55,6 +58,62 @@ class RunDirectory:
             except BlockingIOError:
                 raise UserError(f"Another process is running in {self.path}: wait for it or stop it.") from None
             yield
+
+
+@contextmanager
+def new_run(kind: str, config: Any, path: Path) -> Iterator[RunDirectory]:
+    """A new run directory, held for this process, with configuration and manifest in it."""
+    import jax
+
+    directory = RunDirectory(path)
+    with _disk_errors(directory):
+        directory.refuse_if_taken()
+        path.mkdir(parents=True, exist_ok=True)
+        with directory.locked():
+            configuration.save(config, directory.config)
+            devices = [f"{device.platform}: {device.device_kind}" for device in jax.devices()]
+            write_json(directory.manifest, manifest(kind, config.seed, devices))
+            yield directory
+
+
+@contextmanager
+def old_run(kind: str, config_type: type[T], path: Path) -> Iterator[tuple[RunDirectory, T]]:
+    """The directory of an earlier run, held for this process, with its configuration."""
+    directory, config = open_run(kind, config_type, path)
+    with _disk_errors(directory), directory.locked():
+        yield directory, config
+
+
+def open_run(kind: str, config_type: type[T], path: Path) -> tuple[RunDirectory, T]:
+    """Directory and configuration of an earlier run of the given kind."""
+    directory = RunDirectory(path)
+    if (found := run_kind(path)) != kind:
+        raise UserError(f"{path} holds a run of kind '{found}', not '{kind}'.")
+    return directory, configuration.load(config_type, directory.config)
+
+
+def run_kind(path: Path) -> str:
+    """What kind of run a directory holds."""
+    directory = RunDirectory(path)
+    directory.require_run()
+    written = read_json(directory.manifest)
+    if written.get("format") != FORMAT_VERSION:
+        raise UserError(
+            f"{path} has format {written.get('format')}, but this version of dlhmc knows {FORMAT_VERSION} only."
+        )
+    return str(written.get("kind"))
+
+
+@contextmanager
+def _disk_errors(directory: RunDirectory) -> Iterator[None]:
+    """What to say when the disk fails."""
+    try:
+        yield
+    except OSError as error:
+        raise UserError(
+            f"{directory.path} cannot be written ({error.strerror or error}): make room or check permissions, "
+            f"then 'dlhmc resume {directory.path}'."
+        ) from error
 
 
 def manifest(kind: str, seed: int, devices: list[str]) -> dict[str, Any]:

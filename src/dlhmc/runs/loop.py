@@ -2,15 +2,18 @@
 
 import json
 import os
+import shlex
 import time
 from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any
 
-from dlhmc.errors import UserError
+from rich.console import Console
+
+from dlhmc.errors import ExitCode, UserError
 from dlhmc.runs.checkpoint import Checkpoints
 from dlhmc.runs.directory import RunDirectory
-from dlhmc.runs.interruption import Interruption
+from dlhmc.runs.interruption import Interruption, watch_signals
 from dlhmc.runs.progress import Display
 
 _SECONDS_PER_CHUNK = 1.0
@@ -21,8 +24,26 @@ _FIRST_CHUNK = 8
 class Work(ABC):
     """A run as the loop sees it: `total` steps, of which up to `capacity` can be done at a time."""
 
+    title: str
+    unit: str
     total: int
     capacity: int
+
+    @abstractmethod
+    def create(self) -> None:
+        """Make the files of a new run."""
+
+    @abstractmethod
+    def resume(self, checkpoints: Checkpoints) -> int:
+        """Take up the newest intact checkpoint and return its step."""
+
+    @abstractmethod
+    def compile(self) -> None:
+        """Compile before the clock starts."""
+
+    @abstractmethod
+    def finish(self, console: Console) -> None:
+        """Write and show the results of a finished run."""
 
     @abstractmethod
     def advance(self, step: int, count: int) -> None:
@@ -44,6 +65,40 @@ class Work(ABC):
         """The next step that must end a chunk."""
         return self.total
 
+    def verdict(self) -> str | None:
+        """Why the run cannot go on, in one sentence; None while it can."""
+        return None
+
+
+def execute(
+    work: Work, directory: RunDirectory, console: Console, *, quiet: bool, resuming: bool, chunk: int | None
+) -> ExitCode:
+    """Run to the end or to an interruption; either way everything is on disk afterwards."""
+    shown = Console(quiet=True) if quiet else console
+    with watch_signals() as interruption:
+        checkpoints = Checkpoints(directory.checkpoints, create=not resuming)
+        step = work.resume(checkpoints) if resuming else 0
+        if resuming:
+            forget_metrics_after(directory.metrics, step)
+        else:
+            work.create()
+            checkpoints.save(0, *work.checkpoint())
+        display = Display(console, work.title, work.total, quiet=quiet)
+        with display.running(step):
+            if step < work.total and not interruption:
+                work.compile()
+            step = drive(work, step, directory, checkpoints, display, interruption, chunk=chunk)
+        checkpoints.close()
+    if (reason := work.verdict()) is not None:
+        raise UserError(reason)
+    if step < work.total:
+        again = f"  dlhmc resume {shlex.quote(str(directory.path))}"
+        for line in (f"stopped after {step} of {work.total} {work.unit}, all saved; go on with", again):
+            shown.print(line, markup=False, highlight=False, soft_wrap=True)
+        return interruption.exit_code
+    work.finish(shown)
+    return ExitCode.OK
+
 
 def drive(
     work: Work,
@@ -59,7 +114,7 @@ def drive(
     length = min(work.capacity, chunk or _FIRST_CHUNK)
     saved = time.monotonic()
     with directory.metrics.open("a", encoding="utf-8") as metrics:
-        while step < work.total and not interruption:
+        while step < work.total and not interruption and work.verdict() is None:
             count = min(length, work.next_stop(step) - step)
             started = time.perf_counter()
             work.advance(step, count)
@@ -91,11 +146,3 @@ def forget_metrics_after(path: Path, step: int) -> None:
     temporary = path.with_suffix(".tmp")
     temporary.write_text("".join(kept), encoding="utf-8")
     os.replace(temporary, path)
-
-
-def disk_error(directory: RunDirectory, error: OSError) -> UserError:
-    """What to say when the disk fails."""
-    return UserError(
-        f"{directory.path} cannot be written ({error.strerror or error}): make room or check permissions, "
-        f"then 'dlhmc resume {directory.path}'."
-    )

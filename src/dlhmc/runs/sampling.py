@@ -1,7 +1,6 @@
 """A sampling run from start to end."""
 
 import math
-import shlex
 import time
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,19 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
 
+from dlhmc import models
 from dlhmc.errors import ExitCode, UserError
 from dlhmc.integrators import INTEGRATORS
-from dlhmc.kernels import HMC, Exact, InstantonHits, Kernel
-from dlhmc.runs import config as configuration
+from dlhmc.kernels import DLHMC, HMC, Exact, InstantonHits, Kernel
 from dlhmc.runs.checkpoint import Checkpoints
 from dlhmc.runs.config import SampleConfig
-from dlhmc.runs.directory import FORMAT_VERSION, RunDirectory, manifest, read_json, write_json
+from dlhmc.runs.directory import RunDirectory, new_run, old_run, open_run, write_json
 from dlhmc.runs.engine import Carry, Schedule, advance, begin
 from dlhmc.runs.history import History
-from dlhmc.runs.interruption import watch_signals
-from dlhmc.runs.loop import Work, disk_error, drive, forget_metrics_after
+from dlhmc.runs.loop import Work, execute
 from dlhmc.runs.monitor import Monitor
-from dlhmc.runs.progress import Display
 from dlhmc.runs.summary import show, summarise
 from dlhmc.targets import U1, ExactDraws, Target
 
@@ -49,6 +46,8 @@ def plan(config: SampleConfig) -> Plan:
     kernel: Kernel
     if config.kernel == "exact":
         kernel = Exact(target, draws)
+    elif config.model is not None:
+        kernel = learned_kernel(config.model, target)
     else:
         step_size = _FIRST_GUESS_OF_STEP_SIZE if config.step_size is None else config.step_size
         kernel = HMC(target, step_size, config.leapfrog_steps, INTEGRATORS[config.integrator])
@@ -58,46 +57,33 @@ def plan(config: SampleConfig) -> Plan:
     return Plan(target, kernel, draws if config.start == "exact" else None, tune)
 
 
+def learned_kernel(name: str, target: Target) -> DLHMC:
+    """The kernel of a trained model, on a target of any coupling."""
+    file = models.find(name)
+    built_from, description = models.read_config(file)
+    like = eqx.filter_eval_shape(models.build, built_from, target, jax.random.key(0))
+    return DLHMC(target, models.load(file, like), symmetric=bool(description.get("symmetric", False)))
+
+
 def sample(
     config: SampleConfig, path: Path, console: Console, *, quiet: bool = False, show_results: bool = True
 ) -> ExitCode:
     """Run in a new directory; show progress and the table of results, or not."""
-    directory = RunDirectory(path)
-    try:
-        directory.refuse_if_taken()
-        path.mkdir(parents=True, exist_ok=True)
-        with directory.locked():
-            configuration.save(config, directory.config)
-            devices = [f"{device.platform}: {device.device_kind}" for device in jax.devices()]
-            write_json(directory.manifest, manifest("sample", config.seed, devices))
-            return _run(config, directory, console, quiet=quiet, resuming=False, show_results=show_results)
-    except OSError as error:
-        raise disk_error(directory, error) from error
+    with new_run("sample", config, path) as directory, jax.enable_x64(config.float64):
+        work = Sampling(config, directory, show_results=show_results)
+        return execute(work, directory, console, quiet=quiet, resuming=False, chunk=config.chunk)
 
 
 def resume(path: Path, console: Console, *, quiet: bool = False) -> ExitCode:
     """Go on with an interrupted run."""
-    directory, config = open_run(path)
-    try:
-        with directory.locked():
-            return _run(config, directory, console, quiet=quiet, resuming=True)
-    except OSError as error:
-        raise disk_error(directory, error) from error
-
-
-def open_run(path: Path) -> tuple[RunDirectory, SampleConfig]:
-    """Directory and configuration of an earlier run."""
-    directory = RunDirectory(path)
-    directory.require_run()
-    written = read_json(directory.manifest).get("format")
-    if written != FORMAT_VERSION:
-        raise UserError(f"{path} has format {written}, but this version of dlhmc knows {FORMAT_VERSION} only.")
-    return directory, configuration.load(SampleConfig, directory.config)
+    with old_run("sample", SampleConfig, path) as (directory, config), jax.enable_x64(config.float64):
+        work = Sampling(config, directory)
+        return execute(work, directory, console, quiet=quiet, resuming=True, chunk=config.chunk)
 
 
 def show_summary(path: Path, console: Console) -> dict[str, Any]:
     """The results so far of a run, finished or not."""
-    directory, config = open_run(path)
+    directory, config = open_run("sample", SampleConfig, path)
     with jax.enable_x64(config.float64):
         target = plan(config).target
         step, notes = Checkpoints(directory.checkpoints, create=False).newest_notes()
@@ -111,55 +97,17 @@ def show_summary(path: Path, console: Console) -> dict[str, Any]:
     return summary
 
 
-def _run(
-    config: SampleConfig,
-    directory: RunDirectory,
-    console: Console,
-    *,
-    quiet: bool,
-    resuming: bool,
-    show_results: bool = True,
-) -> ExitCode:
-    def say(text: str) -> None:
-        if not quiet:
-            console.print(text, markup=False, highlight=False, soft_wrap=True)
-
-    with jax.enable_x64(config.float64), watch_signals() as interruption:
-        checkpoints = Checkpoints(directory.checkpoints, create=not resuming)
-        work = Sampling(config, directory)
-        step = work.resume(checkpoints) if resuming else 0
-        if not resuming:
-            work.create_history()
-            checkpoints.save(0, *work.checkpoint())
-        display = Display(console, config.kernel, work.total, quiet=quiet)
-        with display.running(step):
-            if step < work.total and not interruption:
-                work.compile()
-            step = drive(work, step, directory, checkpoints, display, interruption, chunk=config.chunk)
-        checkpoints.close()
-        if step < work.total:
-            say(f"stopped after {step} of {work.total} trajectories, all saved; go on with")
-            say(f"  dlhmc resume {shlex.quote(str(directory.path))}")
-            return interruption.exit_code
-        if config.kernel == "hmc":
-            say(f"step size {work.step_size:.4g}{' (tuned)' if work.plan.tune else ''}")
-        summary = summarise(config, work.plan.target, work.history, config.trajectories, work.seconds)
-        write_json(directory.summary, summary)
-        if show_results and not quiet:
-            show(summary, work.plan.target, console)
-            say(f"written to {directory.path}")
-    return ExitCode.OK
-
-
 class Sampling(Work):
     """Trajectories of all chains: first the warm-up, then those that are measured."""
 
     carry: Carry
     history: History
 
-    def __init__(self, config: SampleConfig, directory: RunDirectory) -> None:
+    def __init__(self, config: SampleConfig, directory: RunDirectory, *, show_results: bool = True) -> None:
         self._config = config
         self._directory = directory
+        self._show_results = show_results
+        self.title, self.unit = config.kernel, "trajectories"
         self.plan = plan(config)
         self.total = config.warmup + config.trajectories
         self.capacity = max(1, min(self.total, config.chunk or 4096, _BUFFER_NUMBERS // config.chains))
@@ -176,7 +124,7 @@ class Sampling(Work):
         kept = config.keep_configurations
         self._kept_after = [config.warmup + math.ceil((i + 1) * config.trajectories / kept) for i in range(kept)]
 
-    def create_history(self) -> None:
+    def create(self) -> None:
         """The empty history of a new run."""
         config = self._config
         attributes = {"kernel": config.kernel, "lattice": list(config.lattice), "beta": config.beta}
@@ -200,7 +148,6 @@ class Sampling(Work):
         self.seconds = float(notes["seconds"])
         self.history = History.open(self._directory.history)
         self.history.check(max(0, step - self._config.warmup), self._rows())
-        forget_metrics_after(self._directory.metrics, step)
         return step
 
     def compile(self) -> None:
@@ -250,3 +197,15 @@ class Sampling(Work):
     def checkpoint(self) -> tuple[Carry, dict[str, Any]]:
         """Chains, tuner, and the time used."""
         return self.carry, {"seconds": self.seconds}
+
+    def finish(self, console: Console) -> None:
+        """Write summary.json and show the table."""
+        config, target = self._config, self.plan.target
+        if self.plan.kernel.tunable_step_size() is not None:
+            tuned = " (tuned)" if self.plan.tune else ""
+            console.print(f"step size {self.step_size:.4g}{tuned}", highlight=False)
+        summary = summarise(config, target, self.history, config.trajectories, self.seconds)
+        write_json(self._directory.summary, summary)
+        if self._show_results:
+            show(summary, target, console)
+            console.print(f"written to {self._directory.path}", markup=False, highlight=False, soft_wrap=True)

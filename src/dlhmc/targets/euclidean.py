@@ -491,7 +491,8 @@ class Funnel(Euclidean):
         mean = _mean(centre + math.sqrt(variance) * z, weight, -0.5 * z**2)
 
         def inside(v: NDArray[np.float64]) -> NDArray[np.float64]:
-            return np.asarray(special.erf(np.exp(-0.5 * v) * math.sqrt(0.5 * gamma)))
+            scale = np.exp(-0.5 * np.maximum(v, -1000))  # erf is 1 long before e^500
+            return np.asarray(special.erf(scale * math.sqrt(0.5 * gamma)))
 
         return {
             "v": centre,
@@ -604,12 +605,12 @@ def _positive(name: str, value: ArrayLike, *, ndim: int = 0, least: float = 0.0)
     """The value as a leaf; it must be positive unless it is being traced, when nobody knows."""
     leaf = jnp.asarray(value, dtype=jnp.result_type(float))
     if leaf.ndim != ndim or leaf.size == 0:
-        raise ValueError(f"{name} must be {'a list of numbers' if ndim else 'a number'}, got {value}")
+        raise ValueError(f"{name} must be {'a list of numbers' if ndim else 'a number'}, got {value!r}")
     if not isinstance(leaf, jax.core.Tracer):
         numbers = _host(leaf)
         if not (np.isfinite(numbers) & (numbers > 0) & (numbers >= np.float32(least))).all():
             wanted = f"at least {least:g}" if least else "positive"
-            raise ValueError(f"{name} must be {wanted} and finite, got {value}")
+            raise ValueError(f"{name} must be {wanted} and finite, got {value!r}")
     return leaf
 
 
@@ -623,9 +624,9 @@ def _orthogonal(axes: ArrayLike, dim: int) -> Float[Array, "dim dim"]:
 
 
 def _whole(name: str, value: int, least: int) -> int:
-    if not isinstance(value, int) or value < least:
+    if not isinstance(value, int | np.integer) or value < least:
         raise ValueError(f"{name} must be a whole number of at least {least}, got {value}")
-    return value
+    return int(value)
 
 
 # Exact results.

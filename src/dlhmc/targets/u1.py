@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, Float, Key
 
 from dlhmc import rng, trig
+from dlhmc.leaves import leaf
 from dlhmc.names import Start
 from dlhmc.targets import u1_exact
 from dlhmc.targets.contract import Moment, PerChain, Symmetry, Target, registry, sum_sites
@@ -61,7 +62,7 @@ class U1(Target):
 
     def __init__(self, lattice: tuple[int, int], beta: ArrayLike, gamma: ArrayLike = 1.0) -> None:
         self.lattice = lattice
-        self.beta, self.gamma = jnp.asarray(beta), jnp.asarray(gamma)
+        self.beta, self.gamma = leaf(beta), leaf(gamma)
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from dlhmc import rng, trig
+from dlhmc.leaves import leaf
 from dlhmc.targets.contract import sum_sites
 from dlhmc.targets.u1_links import TWO_PI, Links, Plaquettes, from_plaquettes, gauge_transform, wrap_angle
 
@@ -37,7 +38,7 @@ class U1Draws(eqx.Module):
     @classmethod
     def build(cls, lattice: tuple[int, int], beta: float) -> "U1Draws":
         """The sampler for one coupling; the table is computed on the host."""
-        return cls(lattice, jnp.asarray(beta), jnp.asarray(_quantile_cubics(beta)))
+        return cls(lattice, leaf(beta), leaf(_quantile_cubics(beta)))
 
     def draw(self, key: Key[Array, ""], chains: int, dtype: jnp.dtype) -> Links:
         """One independent configuration for each chain."""
@@ -52,9 +53,8 @@ class U1Draws(eqx.Module):
         position = jnp.abs(z) * (_CELLS / _LARGEST_NORMAL)
         cell = jnp.minimum(position.astype(jnp.int32), _CELLS - 1)
         t = position - cell.astype(dtype)
-        c0, c1, c2, c3 = (
-            row.astype(dtype).at[cell].get(mode="promise_in_bounds", wrap_negative_indices=False) for row in self.cubic
-        )
+        rows = jnp.asarray(self.cubic, dtype)
+        c0, c1, c2, c3 = (row.at[cell].get(mode="promise_in_bounds", wrap_negative_indices=False) for row in rows)
         return jnp.sign(z) * (c0 + t * (c1 + t * (c2 + t * c3)))
 
     def _closed_plaquettes(self, key: Key[Array, ""], chains: int, dtype: jnp.dtype) -> Plaquettes:

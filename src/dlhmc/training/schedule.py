@@ -1,14 +1,13 @@
 """What changes during training: the annealing factor γ_t, the coupling β_t and the learning rate α_t."""
 
 from collections.abc import Sequence
-from typing import Literal
 
 import equinox as eqx
 import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Int
 
-RateSchedule = Literal["cosine", "constant"]
+from dlhmc.names import RateSchedule
 
 
 class Knots(eqx.Module):

@@ -1,0 +1,236 @@
+"""A training run from start to end: Algorithm 1 with progress, checkpoints and a model file."""
+
+import dataclasses
+import time
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jaxtyping import Array, Int
+from numpy.typing import NDArray
+from rich.console import Console
+
+from dlhmc import models, rng
+from dlhmc.errors import ExitCode
+from dlhmc.models import ModelConfig
+from dlhmc.runs.checkpoint import Checkpoints
+from dlhmc.runs.config import TrainConfig
+from dlhmc.runs.directory import RunDirectory, new_run, old_run, write_json
+from dlhmc.runs.loop import Work, execute
+from dlhmc.targets import U1
+from dlhmc.targets.contract import ExactDraws
+from dlhmc.training.loss import LOSSES
+from dlhmc.training.schedule import Knots, learning_rate
+from dlhmc.training.step import Algorithm, TrainState
+
+_CAPACITY = 1024
+# Averages on the progress line are over about so many steps.
+_SHOWN = 200
+
+
+def train(config: TrainConfig, path: Path, console: Console, *, quiet: bool = False) -> ExitCode:
+    """Train in a new directory."""
+    with jax.enable_x64(config.float64):
+        # Before anything is written: a model to start from may not fit.
+        algorithm, draws = plan(config)
+        state = begin_state(config, algorithm, draws)
+        with new_run("train", config, path) as directory:
+            work = Training(config, directory, algorithm, state)
+            return execute(work, directory, console, quiet=quiet, resuming=False, chunk=config.chunk)
+
+
+def resume(path: Path, console: Console, *, quiet: bool = False) -> ExitCode:
+    """Go on with an interrupted training run."""
+    with old_run("train", TrainConfig, path) as (directory, config), jax.enable_x64(config.float64):
+        algorithm, draws = plan(config)
+        # The parameters come from the checkpoint; the model once started from may be gone.
+        state = begin_state(dataclasses.replace(config, model=None), algorithm, draws)
+        work = Training(config, directory, algorithm, state)
+        return execute(work, directory, console, quiet=quiet, resuming=True, chunk=config.chunk)
+
+
+def plan(config: TrainConfig) -> tuple[Algorithm, ExactDraws | None]:
+    """The inputs of Algorithm 1, and exact draws at the first coupling if the chains start from them."""
+    target = U1(config.lattice, config.beta)
+    until = round(config.anneal * config.steps)
+    if config.gamma_knots:
+        pairs = zip(config.gamma_knots[0::2], config.gamma_knots[1::2], strict=True)
+        gamma = Knots([(fraction * config.steps, value) for fraction, value in pairs])
+    else:
+        gamma = Knots.linear(config.gamma_start, 1.0, until)
+    beta = None if config.beta_start is None else Knots.linear(config.beta_start, config.beta, until)
+    rate = learning_rate(config.rate_schedule, config.learning_rate, config.steps, config.rate_warmup)
+    optimiser = optax.chain(optax.clip_by_global_norm(config.clip), optax.adam(rate))
+    algorithm = Algorithm(target, gamma, beta, LOSSES[config.loss], optimiser, config.symmetric)
+    if config.start != "exact":
+        return algorithm, None
+    first = U1(config.lattice, config.beta_start or config.beta, float(gamma.values[0]))
+    return algorithm, first.exact_draws()
+
+
+def model_config(config: TrainConfig) -> ModelConfig:
+    """The part of the settings that the model is built from."""
+    names = [field.name for field in dataclasses.fields(ModelConfig)]
+    return ModelConfig(**{name: getattr(config, name) for name in names})
+
+
+def begin_state(config: TrainConfig, algorithm: Algorithm, draws: ExactDraws | None) -> TrainState:
+    """Parameters, chains and optimiser before the first step, burn-in included."""
+    seed = np.asarray(config.seed, np.uint32)
+    build = eqx.filter_jit(lambda s: models.build(model_config(config), algorithm.target, _model_key(s)))
+    trajectory = build(seed)
+    if config.model is not None:
+        trajectory = models.load(models.find(config.model), trajectory)
+
+    @eqx.filter_jit
+    def begin(algorithm: Algorithm, trajectory: Any, draws: ExactDraws | None, seed: Array) -> TrainState:
+        dtype = jnp.dtype(jnp.result_type(float))
+        key = rng.step_key(seed, rng.Purpose.START, jnp.zeros((), jnp.uint32))
+        if draws is not None:
+            x = draws.draw(key, config.chains, dtype)
+        else:
+            x = algorithm.target.start(key, config.start, config.chains, dtype)
+        state = algorithm.begin(trajectory, x)
+        arrays, static = eqx.partition(state, eqx.is_array)
+
+        def burn(index: Array, arrays: Any) -> Any:
+            return eqx.filter(algorithm.burn_in(seed, index, eqx.combine(arrays, static)), eqx.is_array)
+
+        return eqx.combine(jax.lax.fori_loop(0, config.burn_in, burn, arrays), static)
+
+    return begin(algorithm, trajectory, draws, seed)
+
+
+def _model_key(seed: Int[Array, ""]) -> Array:
+    return rng.step_key(seed, rng.Purpose.MODEL, jnp.zeros((), jnp.uint32))
+
+
+@eqx.filter_jit
+def advance(
+    algorithm: Algorithm, seed: Array, state: TrainState, first: Array, count: Array, capacity: int
+) -> tuple[TrainState, dict[str, Array]]:
+    """`count` ≤ `capacity` training steps from step `first` on."""
+    arrays, static = eqx.partition(state, eqx.is_array)
+
+    def one(index: Array, loop: tuple[Any, dict[str, Array]]) -> tuple[Any, dict[str, Array]]:
+        arrays, buffers = loop
+        new, records = algorithm.step(seed, first + index, eqx.combine(arrays, static))
+        filled = {name: buffers[name].at[index].set(value) for name, value in records.items()}
+        return eqx.filter(new, eqx.is_array), filled
+
+    shapes = eqx.filter_eval_shape(algorithm.step, seed, first, state)[1]
+    buffers = {name: jnp.zeros((capacity, *s.shape), s.dtype) for name, s in shapes.items()}
+    arrays, buffers = jax.lax.fori_loop(0, count, one, (arrays, buffers))
+    return eqx.combine(arrays, static), buffers
+
+
+class Training(Work):
+    """Steps of Algorithm 1."""
+
+    def __init__(self, config: TrainConfig, directory: RunDirectory, algorithm: Algorithm, state: TrainState) -> None:
+        self._config = config
+        self._directory = directory
+        self._algorithm = algorithm
+        self.state = state
+        self.title, self.unit = f"train {config.network}", "steps"
+        self.total = config.steps
+        self.capacity = max(1, min(config.steps, config.chunk or _CAPACITY))
+        self.seconds = 0.0
+        self._recent: dict[str, NDArray[Any]] = {}
+        self._seed = np.asarray(config.seed, np.uint32)
+        self._restored = 0
+
+    def create(self) -> None:
+        """Nothing but the checkpoint."""
+
+    def resume(self, checkpoints: Checkpoints) -> int:
+        """Parameters, optimiser, chains, guard, good and best parameters."""
+        arrays, static = eqx.partition(self.state, eqx.is_array)
+        step, arrays, notes = checkpoints.restore(arrays)
+        self.state = eqx.combine(arrays, static)
+        self.seconds = float(notes["seconds"])
+        return step
+
+    def compile(self) -> None:
+        """Compile before the clock starts."""
+        self._advance = advance.lower(*self._arguments(0, 0)).compile()  # type: ignore[attr-defined]
+
+    def _arguments(self, step: int, count: int) -> tuple[Any, ...]:
+        numbers = (np.asarray(step, np.int32), np.asarray(count, np.int32))
+        return (self._algorithm, self._seed, self.state, *numbers, self.capacity)
+
+    def advance(self, step: int, count: int) -> None:
+        """Train, and keep what the progress line needs."""
+        started = time.perf_counter()
+        self.state, buffers = jax.block_until_ready(self._advance(*self._arguments(step, count)))
+        self.seconds += time.perf_counter() - started
+        for name, buffer in buffers.items():
+            rows = np.asarray(buffer)[:count]
+            self._recent[name] = np.concatenate([self._recent.get(name, rows[:0]), rows])[-_SHOWN:]
+
+    def metrics(self) -> dict[str, float]:
+        """Averages over the last steps, and what the guards have counted."""
+        guard = self.state.guard
+        means = {name: float(rows.mean()) for name, rows in self._recent.items()}
+        finite = {name: value for name, value in means.items() if np.isfinite(value)}
+        return finite | {
+            "gamma": float(self._recent["gamma"][-1]),
+            "skipped": int(guard.skipped),
+            "restored": int(guard.restored),
+            "rate_factor": float(guard.rate_factor),
+        }
+
+    def facts(self) -> str:
+        """The same for people."""
+        m = self.metrics()
+        parts = [f"γ {m['gamma']:.3f}", f"loss {m.get('loss', float('nan')):.4g}", f"acceptance {m['acceptance']:.3f}"]
+        if "tunnelling_rate" in m:
+            parts += [f"⟨δQ²⟩ {m['charge_jump_squared']:.3g}", f"tunnelling {m['tunnelling_rate']:.3g}"]
+        if m["skipped"]:
+            parts.append(f"[gradient not finite: {m['skipped']:.0f} skipped]")
+        if m["restored"]:
+            parts.append(f"[acceptance collapsed: restored {m['restored']:.0f}×, rate × {m['rate_factor']:g}]")
+        return "  ".join(parts)
+
+    def verdict(self) -> str | None:
+        """Why training has given up, where it has."""
+        guard = self.state.guard
+        if not bool(guard.halted):
+            return None
+        self._save_model("good")
+        why = "the gradient was not finite" if int(guard.skipped_in_a_row) else "the acceptance collapsed"
+        return (
+            f"Training stopped because {why} again and again; the last good parameters are in "
+            f"{self._directory.model}: start anew with a lower --learning-rate or a smaller --step-size."
+        )
+
+    def checkpoint(self) -> tuple[Any, dict[str, Any]]:
+        """The whole state, and the time used."""
+        return eqx.filter(self.state, eqx.is_array), {"seconds": self.seconds}
+
+    def _save_model(self, which: str) -> None:
+        guard = self.state.guard
+        description = {
+            "model": dataclasses.asdict(model_config(self._config)),
+            "target": {"name": "u1", "lattice": list(self._config.lattice), "beta": self._config.beta},
+            "symmetric": self._config.symmetric,
+            "training": {"steps": self._config.steps, "seconds": self.seconds, "parameters": which},
+        }
+        best = float(guard.best_objective)
+        description["training"]["objective"] = best if np.isfinite(best) else None
+        models.save(self._directory.model, getattr(self.state, which), description)
+
+    def finish(self, console: Console) -> None:
+        """Write the model with the best objective, and say how to use it."""
+        best = np.isfinite(float(self.state.guard.best_objective))
+        self._save_model("best" if best else "trajectory")
+        m = self.metrics()
+        write_json(self._directory.summary, m | {"seconds": self.seconds, "steps": self._config.steps})
+        model, beta = self._directory.path, self._config.beta
+        console.print(f"{self.facts()}  in {self.seconds:.0f} s", markup=False, highlight=False, soft_wrap=True)
+        console.print(f"trained model in {model}; sample with", markup=False, highlight=False, soft_wrap=True)
+        console.print(f"  dlhmc sample --model {model} --beta {beta:g}", markup=False, highlight=False, soft_wrap=True)
