@@ -8,6 +8,7 @@ Threefry block are used and the normals come from Box–Muller with this package
 
 import enum
 import math
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -82,15 +83,14 @@ def _units(key: Key[Array, ""], positions: int, chains: int, dtype: jnp.dtype) -
     return _unit(a, None, dtype), _unit(b, None, dtype)
 
 
-def _fill(pair: tuple[Array, Array], shape: Shape) -> Array:
-    """Both arrays one after the other, in the shape wanted."""
-    # Written into place: XLA fuses a concatenation with what computes its parts and no longer vectorises them,
-    # which makes the draws eight times slower on a CPU.
-    half = pair[0].shape[0]
-    values = jnp.zeros((2 * half, shape[-1]), pair[0].dtype)
-    for index, part in enumerate(pair):
-        values = lax.dynamic_update_slice(values, part, (index * half, 0))
-    return values[: math.prod(shape[:-1])].reshape(shape)
+def _fill(part: Callable[[Array], Array], shape: Shape, dtype: jnp.dtype) -> Array:
+    """part(0) and part(1) one after the other, in the shape wanted.
+
+    By a loop: XLA fuses anything else with what computes the parts and what uses them, and then no longer
+    vectorises, which makes momenta several times slower on a CPU. A loop's result is always written out.
+    """
+    values = lax.map(part, jnp.arange(2, dtype=dtype))
+    return values.reshape(-1, shape[-1])[: math.prod(shape[:-1])].reshape(shape)
 
 
 def _pairs(shape: Shape) -> int:
@@ -99,7 +99,9 @@ def _pairs(shape: Shape) -> int:
 
 def uniform(key: Key[Array, ""], shape: Shape, dtype: jnp.dtype) -> Float[Array, "... chain"]:
     """Uniform on (0, 1), chain axis last."""
-    return _fill(_units(key, _pairs(shape), shape[-1], jnp.dtype(dtype)), shape)
+    dtype = jnp.dtype(dtype)
+    first, second = _units(key, _pairs(shape), shape[-1], dtype)
+    return _fill(lambda part: jnp.where(part == 0, first, second), shape, dtype)
 
 
 def normal(key: Key[Array, ""], shape: Shape, dtype: jnp.dtype) -> Float[Array, "... chain"]:
@@ -112,11 +114,11 @@ def normal(key: Key[Array, ""], shape: Shape, dtype: jnp.dtype) -> Float[Array, 
     """
     dtype = jnp.dtype(dtype)
     u, w = _units(key, _pairs(shape), shape[-1], dtype)
-    radius = jnp.sqrt(dtype.type(-2) * jnp.log(u))  # Box–Muller
-    angle = dtype.type(2 * np.pi) * w
-    return _fill((radius * trig.cos(angle), radius * trig.sin(angle)), shape)
+    # Box–Muller: r cos(2πw) and r sin(2πw).
+    radius = jnp.sqrt(dtype.type(-2) * jnp.log(u))
+    return _fill(lambda part: radius * trig.cos(dtype.type(2 * np.pi) * (w - 0.25 * part)), shape, dtype)
 
 
 def coin(key: Key[Array, ""], shape: Shape) -> Bool[Array, "... chain"]:
     """Fair coins, chain axis last."""
-    return _fill(_words(key, _pairs(shape), shape[-1]), shape) < np.uint32(2**31)
+    return uniform(key, shape, jnp.dtype(jnp.float32)) < 0.5

@@ -4,6 +4,7 @@ Links are x[μ, i, j, chain]; plaquettes p[i, j, chain].
 """
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
@@ -20,9 +21,24 @@ def wrap_angle(x: Float[Array, "..."]) -> Float[Array, "..."]:
     return x - TWO_PI * jnp.floor((x + np.pi) / TWO_PI)
 
 
+def shift(field: Float[Array, "..."], by: int, axis: int) -> Float[Array, "..."]:
+    """The periodic field moved by `by` sites along an axis: jnp.roll, as a gather on the CPU.
+
+    XLA writes the two slices of a roll to memory there; a gather of rows fuses with the arithmetic around it, which
+    makes a trajectory a quarter faster.
+    """
+    sites = (np.arange(field.shape[axis]) - by) % field.shape[axis]
+
+    def gather(f: Array) -> Array:
+        rows = f.at[(slice(None),) * axis + (sites,)]
+        return rows.get(mode="promise_in_bounds", unique_indices=True, wrap_negative_indices=False)
+
+    return jax.lax.platform_dependent(field, cpu=gather, default=lambda f: jnp.roll(f, by, axis=axis))
+
+
 def plaquettes(x: Links) -> Plaquettes:
     """x_P = x_0(n) + x_1(n + 0̂) − x_0(n + 1̂) − x_1(n), not wrapped."""
-    return x[0] + jnp.roll(x[1], -1, axis=0) - jnp.roll(x[0], -1, axis=1) - x[1]
+    return x[0] + shift(x[1], -1, axis=0) - shift(x[0], -1, axis=1) - x[1]
 
 
 def curl(flow: Plaquettes) -> Links:
@@ -30,7 +46,7 @@ def curl(flow: Plaquettes) -> Links:
 
     Each link is in two plaquettes, once with either orientation.
     """
-    return jnp.stack([flow - jnp.roll(flow, 1, axis=1), jnp.roll(flow, 1, axis=0) - flow])
+    return jnp.stack([flow - shift(flow, 1, axis=1), shift(flow, 1, axis=0) - flow])
 
 
 def gauge_transform(x: Links, alpha: Sites) -> Links:
