@@ -6,18 +6,19 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeVar
 
 import tyro
 
 from dlhmc import __version__
 from dlhmc.errors import ExitCode, UserError
-from dlhmc.runs.config import SampleConfig, load
+from dlhmc.runs.config import TRAIN_PRESETS, SampleConfig, TrainConfig, load
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 T = TypeVar("T")
+C = TypeVar("C", SampleConfig, TrainConfig)
 #: a switch that can only be turned on
 Switch = Annotated[bool, tyro.conf.FlagCreatePairsOff]
 
@@ -53,6 +54,39 @@ class Sample:
 
 
 @dataclasses.dataclass(frozen=True)
+class Train:
+    """Train a sampler (Algorithm 1 of the paper).
+
+    Example: dlhmc train --lattice 8 8 --beta 4 --network dense --hidden 64 64 --steps 2000 --out runs/t
+    """
+
+    settings: Annotated[TrainConfig, tyro.conf.arg(name="")]
+    preset: Literal["paper", "laptop"] | None = None
+    """settings to start from: paper (for GPUs) or laptop (minutes); options given here override it"""
+    config: Path | None = None
+    """TOML file with settings; options given here override it"""
+    out: Path | None = None
+    """new directory for the run; a name under runs/ if not given"""
+    dry_run: Switch = False
+    """print the number of parameters, memory and time, from a measured step"""
+    quiet: Switch = False
+    """print nothing but errors"""
+
+    def __call__(self) -> ExitCode:
+        """Run the command."""
+        from dlhmc.runs.directory import RunDirectory
+        from dlhmc.runs.training import estimate, train
+
+        out = self.out or self.settings.default_directory
+        if self.dry_run:
+            RunDirectory(out).refuse_if_taken()
+            _console().print(_settings_text(self.settings), markup=False, highlight=False, soft_wrap=True)
+            estimate(self.settings, _console())
+            return ExitCode.OK
+        return train(self.settings, out, _console(), quiet=self.quiet)
+
+
+@dataclasses.dataclass(frozen=True)
 class Resume:
     """Go on with an interrupted run; the result is the same as without the interruption."""
 
@@ -63,8 +97,12 @@ class Resume:
 
     def __call__(self) -> ExitCode:
         """Run the command."""
-        from dlhmc.runs.sampling import resume
+        from dlhmc.runs.directory import run_kind
 
+        if run_kind(self.directory) == "train":
+            from dlhmc.runs.training import resume
+        else:
+            from dlhmc.runs.sampling import resume
         return resume(self.directory, _console(), quiet=self.quiet)
 
 
@@ -132,6 +170,7 @@ class Command(NamedTuple):
 COMMANDS: dict[str, Command] = {
     "demo": Command("start", "watch frozen topology thaw, in under two minutes", Demo),
     "sample": Command("run", "sample a target and compare with exact results", Sample),
+    "train": Command("run", "train a sampler for a target", Train),
     "resume": Command("run", "go on with an interrupted run", Resume),
     "summary": Command("look", "print the results of a run", Summary),
     "bench": Command("look", "measure speed against BlackJAX, NumPy and the machine", Bench),
@@ -175,19 +214,33 @@ def _dispatch(arguments: list[str]) -> int:
 
 
 def _parse(name: str, options: type[T], arguments: list[str]) -> T:
-    default: Any = Sample(_settings_from_file(arguments)) if options is Sample else tyro.MISSING_NONPROP
+    default: Any = tyro.MISSING_NONPROP
+    if options is Sample:
+        default = Sample(_defaults(SampleConfig, arguments))
+    elif options is Train:
+        default = Train(_defaults(TrainConfig, arguments))
     config = (tyro.conf.DisallowNone, tyro.conf.PositionalMetavarFromFieldName)
     return tyro.cli(options, prog=f"dlhmc {name}", args=arguments, default=default, config=config)
 
 
-def _settings_from_file(arguments: list[str]) -> SampleConfig:
-    """The settings of the file named by --config: the defaults that other options override."""
+def _defaults(kind: type[C], arguments: list[str]) -> C:
+    """The settings of --config or --preset: the defaults that other options override."""
+    if (file := _value_of("--config", arguments)) is not None:
+        return load(kind, Path(file))
+    preset: dict[str, Any] = (
+        TRAIN_PRESETS.get(_value_of("--preset", arguments) or "", {}) if kind is TrainConfig else {}
+    )
+    return kind(**preset)
+
+
+def _value_of(option: str, arguments: list[str]) -> str | None:
+    """What follows an option, before the command line is parsed as a whole."""
     for index, argument in enumerate(arguments):
-        if argument == "--config" and index + 1 < len(arguments):
-            return load(SampleConfig, Path(arguments[index + 1]))
-        if argument.startswith("--config="):
-            return load(SampleConfig, Path(argument.removeprefix("--config=")))
-    return SampleConfig()
+        if argument == option and index + 1 < len(arguments):
+            return arguments[index + 1]
+        if argument.startswith(option + "="):
+            return argument.removeprefix(option + "=")
+    return None
 
 
 def _help() -> str:
@@ -203,12 +256,17 @@ def _help() -> str:
     return "\n".join([*lines, "'dlhmc COMMAND --help' lists the options of a command.", ""])
 
 
+def _settings_text(config: SampleConfig | TrainConfig) -> str:
+    return "\n".join(f"{field.name:>20} = {getattr(config, field.name)}" for field in dataclasses.fields(config))
+
+
 def _plan_text(config: SampleConfig, out: Path) -> str:
-    lines = [f"{field.name:>20} = {getattr(config, field.name)}" for field in dataclasses.fields(config)]
     history = 4 * 5 * config.trajectories * config.chains / 1e6
     kept = config.keep_configurations * 2 * config.lattice[0] * config.lattice[1] * config.chains * 4 / 1e6
     total = (history + kept) * (2 if config.float64 else 1)
-    return "\n".join([*lines, f"would run in {out}, with at most {total:.0f} MB of history (before compression)"])
+    return "\n".join(
+        [_settings_text(config), f"would run in {out}, with at most {total:.0f} MB of history (before compression)"]
+    )
 
 
 def _console(*, quiet: bool = False) -> "Console":

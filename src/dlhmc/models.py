@@ -105,7 +105,7 @@ def read_config(path: Path) -> tuple[ModelConfig, dict[str, Any]]:
     """What the trajectory in a file was built from, and the rest of its description."""
     description = read_description(path)
     try:
-        fields = {key: tuple(v) if isinstance(v, list) else v for key, v in description["model"].items()}
+        fields: Any = {key: tuple(v) if isinstance(v, list) else v for key, v in description["model"].items()}
         return ModelConfig(**fields), description
     except (KeyError, TypeError, AttributeError) as error:
         raise UserError(f"The model {path} is damaged: its description does not fit ({error}).") from None

@@ -3,6 +3,8 @@
 One table feeds all tests: a new layer or network is tested by being listed.
 """
 
+import itertools
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -12,7 +14,7 @@ import pytest
 from dlhmc.layers import RULES, LeapfrogLayer, Trajectory
 from dlhmc.layers.masks import checkerboard_mask, random_mask
 from dlhmc.networks import SQT, Dense, Network
-from dlhmc.targets import U1, CorrelatedGaussian
+from dlhmc.targets import U1, correlated_gaussian
 
 KEY = jax.random.key(7)
 
@@ -33,7 +35,7 @@ class Affine(Network):
 
 TARGETS = {
     "u1 2x3": (lambda: U1((2, 3), 1.7, gamma=0.9), ("circle", "shift")),
-    "gaussian": (lambda: CorrelatedGaussian(), ("affine", "shift")),
+    "gaussian": (lambda: correlated_gaussian(), ("affine", "shift")),
 }
 NETWORKS = {"dense": Dense, "custom": Affine}
 MASKS = {
@@ -44,8 +46,7 @@ CASES = [
     pytest.param(target, rule, network, mask, id=f"{target}-{rule}-{network}-{mask}")
     for target, (_, rules) in TARGETS.items()
     for rule in rules
-    for network in NETWORKS
-    for mask in MASKS
+    for network, mask in (("dense", "random"), ("custom", "checkerboard"))
 ]
 
 
@@ -90,13 +91,14 @@ def distance(target, a, b):
 
 
 @pytest.mark.usefixtures("x64")
-@pytest.mark.parametrize("scale", [0.0, 0.3, 1.0], ids=["zero", "random", "large"])
 @pytest.mark.parametrize(("target", "rule", "network", "mask"), CASES)
-def test_round_trip_in_double_precision(target, rule, network, mask, scale):
+def test_round_trip_in_double_precision(target, rule, network, mask):
     target = TARGETS[target][0]()
-    trajectory = with_random_weights(build(target, rule, network, mask, 3, step=0.1), scale)
+    new = build(target, rule, network, mask, 3, step=0.1)
     x, v = start(target, 4, jnp.float64)
-    for there, back in ((forward, inverse), (inverse, forward)):
+    zero, random, large = (with_random_weights(new, scale) for scale in (0.0, 0.3, 1.0))
+    directions = ((forward, inverse), (inverse, forward))
+    for trajectory, (there, back) in itertools.product((zero, random, large), directions):
         middle = there(trajectory, target, x, v)
         end = back(trajectory, target, middle.x, middle.v)
         size = max(1.0, float(jnp.abs(middle.v).max()), float(jnp.abs(middle.x).max()))

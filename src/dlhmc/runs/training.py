@@ -21,6 +21,7 @@ from dlhmc.runs.checkpoint import Checkpoints
 from dlhmc.runs.config import TrainConfig
 from dlhmc.runs.directory import RunDirectory, new_run, old_run, write_json
 from dlhmc.runs.loop import Work, execute
+from dlhmc.runs.progress import format_duration
 from dlhmc.targets import U1
 from dlhmc.targets.contract import ExactDraws
 from dlhmc.training.loss import LOSSES
@@ -72,6 +73,34 @@ def plan(config: TrainConfig) -> tuple[Algorithm, ExactDraws | None]:
     return algorithm, first.exact_draws()
 
 
+def estimate(config: TrainConfig, console: Console) -> None:
+    """Print what a run would take: parameters, memory, and time from a measured step."""
+    with jax.enable_x64(config.float64):
+        algorithm, draws = plan(config)
+        state = begin_state(dataclasses.replace(config, burn_in=0), algorithm, draws)
+        started = time.perf_counter()
+        one = jax.device_put(np.int32(1))
+        compiled = advance.lower(algorithm, jax.device_put(np.uint32(0)), state, one, one, 1).compile()  # type: ignore[attr-defined]
+        compilation = time.perf_counter() - started
+        jax.block_until_ready(compiled(algorithm, jax.device_put(np.uint32(0)), state, one, one, 1))
+        started = time.perf_counter()
+        jax.block_until_ready(compiled(algorithm, jax.device_put(np.uint32(0)), state, one, one, 1))
+        seconds = time.perf_counter() - started
+    leaves = jax.tree.leaves(eqx.filter(state.trajectory, eqx.is_inexact_array))
+    arrays = jax.tree.leaves(eqx.filter(state, eqx.is_array))
+    analysis = compiled.memory_analysis()
+    working = analysis.temp_size_in_bytes if analysis is not None else 0
+    total = (sum(a.nbytes for a in arrays) * 2 + working) / 1e9
+    lines = (
+        f"{sum(a.size for a in leaves):,} parameters",
+        f"about {total:.2g} GB of memory",
+        f"{seconds:.3g} s a step on this machine, {compilation:.0f} s to compile: "
+        f"{format_duration(seconds * config.steps)} for {config.steps:,} steps",
+    )
+    for line in lines:
+        console.print(line, highlight=False)
+
+
 def model_config(config: TrainConfig) -> ModelConfig:
     """The part of the settings that the model is built from."""
     names = [field.name for field in dataclasses.fields(ModelConfig)]
@@ -80,7 +109,7 @@ def model_config(config: TrainConfig) -> ModelConfig:
 
 def begin_state(config: TrainConfig, algorithm: Algorithm, draws: ExactDraws | None) -> TrainState:
     """Parameters, chains and optimiser before the first step, burn-in included."""
-    seed = np.asarray(config.seed, np.uint32)
+    seed = jax.device_put(np.uint32(config.seed))
     build = eqx.filter_jit(lambda s: models.build(model_config(config), algorithm.target, _model_key(s)))
     trajectory = build(seed)
     if config.model is not None:
@@ -113,18 +142,22 @@ def _model_key(seed: Int[Array, ""]) -> Array:
 def advance(
     algorithm: Algorithm, seed: Array, state: TrainState, first: Array, count: Array, capacity: int
 ) -> tuple[TrainState, dict[str, Array]]:
-    """`count` ≤ `capacity` training steps from step `first` on."""
+    """`count` ≤ `capacity` training steps from step `first` on; ends early if training halts."""
     arrays, static = eqx.partition(state, eqx.is_array)
+    Loop = tuple[Array, Any, dict[str, Array]]
 
-    def one(index: Array, loop: tuple[Any, dict[str, Array]]) -> tuple[Any, dict[str, Array]]:
-        arrays, buffers = loop
+    def going(loop: Loop) -> Array:
+        index, arrays, _ = loop
+        return (index < count) & ~arrays.guard.halted
+
+    def one(loop: Loop) -> Loop:
+        index, arrays, buffers = loop
         new, records = algorithm.step(seed, first + index, eqx.combine(arrays, static))
         filled = {name: buffers[name].at[index].set(value) for name, value in records.items()}
-        return eqx.filter(new, eqx.is_array), filled
+        return index + 1, eqx.filter(new, eqx.is_array), filled
 
-    shapes = eqx.filter_eval_shape(algorithm.step, seed, first, state)[1]
-    buffers = {name: jnp.zeros((capacity, *s.shape), s.dtype) for name, s in shapes.items()}
-    arrays, buffers = jax.lax.fori_loop(0, count, one, (arrays, buffers))
+    buffers = {name: jnp.zeros(capacity, state.x.dtype) for name in algorithm.record_names}
+    _, arrays, buffers = jax.lax.while_loop(going, one, (jnp.zeros((), jnp.int32), arrays, buffers))
     return eqx.combine(arrays, static), buffers
 
 
@@ -141,7 +174,7 @@ class Training(Work):
         self.capacity = max(1, min(config.steps, config.chunk or _CAPACITY))
         self.seconds = 0.0
         self._recent: dict[str, NDArray[Any]] = {}
-        self._seed = np.asarray(config.seed, np.uint32)
+        self._seed = jax.device_put(np.uint32(config.seed))
         self._restored = 0
 
     def create(self) -> None:
@@ -160,7 +193,7 @@ class Training(Work):
         self._advance = advance.lower(*self._arguments(0, 0)).compile()  # type: ignore[attr-defined]
 
     def _arguments(self, step: int, count: int) -> tuple[Any, ...]:
-        numbers = (np.asarray(step, np.int32), np.asarray(count, np.int32))
+        numbers = (jax.device_put(np.int32(step)), jax.device_put(np.int32(count)))
         return (self._algorithm, self._seed, self.state, *numbers, self.capacity)
 
     def advance(self, step: int, count: int) -> None:
@@ -214,7 +247,7 @@ class Training(Work):
 
     def _save_model(self, which: str) -> None:
         guard = self.state.guard
-        description = {
+        description: dict[str, Any] = {
             "model": dataclasses.asdict(model_config(self._config)),
             "target": {"name": "u1", "lattice": list(self._config.lattice), "beta": self._config.beta},
             "symmetric": self._config.symmetric,

@@ -94,21 +94,16 @@ class Algorithm(eqx.Module):
         key = rng.step_key(seed, rng.Purpose.BURN_IN, index)
         return state._replace(x=kernel.step(key, kernel.init(state.x))[0].x)
 
+    @property
+    def record_names(self) -> tuple[str, ...]:
+        """What `step` records, one number each."""
+        of_sectors = ("tunnelling_rate", "charge_jump_squared") if self.target.sector is not None else ()
+        return ("loss", "acceptance", "gradient_norm", "gamma", "nonfinite", *of_sectors)
+
     def step(
         self, seed: Int[Array, ""], step: Int[Array, ""], state: TrainState
     ) -> tuple[TrainState, dict[str, Array]]:
-        """One training step; does nothing once training has halted."""
-        halted = state.guard.halted
-        new, records = jax.lax.cond(
-            halted, lambda: (state, self._records_like(seed, step, state)), lambda: self._step(seed, step, state)
-        )
-        return new, records
-
-    def _records_like(self, seed: Array, step: Array, state: TrainState) -> dict[str, Array]:
-        shapes = eqx.filter_eval_shape(self._step, seed, step, state)[1]
-        return {name: jnp.zeros(record.shape, record.dtype) for name, record in shapes.items()}
-
-    def _step(self, seed: Array, step: Array, state: TrainState) -> tuple[TrainState, dict[str, Array]]:
+        """One training step."""
         target = self.target_at(step)
         propose_key, accept_key = jax.random.split(rng.step_key(seed, rng.Purpose.TRAINING, step))
 
@@ -142,7 +137,7 @@ class Algorithm(eqx.Module):
             "acceptance": jnp.mean(decision.acceptance),
             "gradient_norm": norm,
             "gamma": target.gamma,  # type: ignore[attr-defined]
-            "nonfinite": jnp.sum(decision.nonfinite.astype(jnp.int32)),
+            "nonfinite": jnp.sum(decision.nonfinite.astype(x.dtype)),
         }
         if target.sector is not None:
             before, after = (target.observables(y)[target.sector] for y in (state.x, x))
@@ -167,7 +162,8 @@ class Algorithm(eqx.Module):
         )
         collapsed = (guard.acceptance < COLLAPSED) & (jnp.abs(settled) > 1 / _FORGET)
         state = state._replace(guard=guard)
-        state = jax.lax.cond(collapsed, self._restore, lambda s: s, state)
+        before = state
+        state = jax.lax.cond(collapsed, lambda: self._restore(before), lambda: before)
         guard = state.guard
         look = (step + 1) % _SNAPSHOT_EVERY == 0
         healthy = look & (guard.acceptance > _HEALTHY) & ~collapsed
@@ -179,8 +175,17 @@ class Algorithm(eqx.Module):
 
     def _restore(self, state: TrainState) -> TrainState:
         """Back to the last good parameters, with fresh moments and half the rate."""
-        count = optax.tree_utils.tree_get(state.optimiser, "count")
-        fresh = optax.tree_utils.tree_set(self.optimiser.init(_trainable(state.good)), count=count)
+
+        def scheduled(part: Any) -> bool:
+            return isinstance(part, optax.ScaleByScheduleState)
+
+        # The schedule of the learning rate goes on; the moments of Adam begin afresh.
+        fresh = jax.tree.map(
+            lambda new, old: old if scheduled(new) else new,
+            self.optimiser.init(_trainable(state.good)),
+            state.optimiser,
+            is_leaf=scheduled,
+        )
         guard = state.guard._replace(
             acceptance=jnp.full_like(state.guard.acceptance, _HEALTHY),
             rate_factor=0.5 * state.guard.rate_factor,
