@@ -30,7 +30,7 @@ def shift(field: Float[Array, "..."], by: int, axis: int) -> Float[Array, "..."]
     sites = (np.arange(field.shape[axis]) - by) % field.shape[axis]
 
     def gather(f: Array) -> Array:
-        rows = f.at[(slice(None),) * axis + (sites,)]
+        rows = jnp.asarray(f).at[(slice(None),) * axis + (sites,)]
         return rows.get(mode="promise_in_bounds", unique_indices=True, wrap_negative_indices=False)
 
     return jax.lax.platform_dependent(field, cpu=gather, default=lambda f: jnp.roll(f, by, axis=axis))

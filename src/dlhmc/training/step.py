@@ -20,7 +20,7 @@ from dlhmc.training.loss import Loss, Transition, smooth_acceptance
 from dlhmc.training.schedule import Knots
 
 # Averages over about a hundred steps.
-_FORGET = 0.01
+_FORGET, _SETTLED = 0.01, 100
 _SNAPSHOT_EVERY = 100
 # −δ·A has no gradient once A = 0: below this acceptance training cannot come back by itself.
 COLLAPSED = 0.02
@@ -118,11 +118,12 @@ class Algorithm(eqx.Module):
 
         parameters = _trainable(state.trajectory)
         (loss, proposal), gradient = jax.value_and_grad(mean_loss, has_aux=True)(parameters)
-        norm = optax.global_norm(gradient)
+        norm = optax.tree.norm(gradient)
         usable = jnp.isfinite(norm) & jnp.isfinite(loss)
 
         def update() -> tuple[Trajectory, Any]:
-            updates, optimiser = self.optimiser.update(gradient, state.optimiser, parameters)
+            with jax.numpy_dtype_promotion("standard"):  # Optax raises floats to integer powers
+                updates, optimiser = self.optimiser.update(gradient, state.optimiser, parameters)
             factor = state.guard.rate_factor
             updates = jax.tree.map(lambda u: (factor * u).astype(u.dtype), updates)
             return eqx.combine(optax.apply_updates(parameters, updates), _frozen(state.trajectory)), optimiser
@@ -160,14 +161,14 @@ class Algorithm(eqx.Module):
             skipped=guard.skipped + jnp.where(usable, 0, 1),
             skipped_in_a_row=jnp.where(usable, 0, guard.skipped_in_a_row + 1),
         )
-        collapsed = (guard.acceptance < COLLAPSED) & (jnp.abs(settled) > 1 / _FORGET)
+        collapsed = (guard.acceptance < COLLAPSED) & (jnp.abs(settled) > _SETTLED)
         state = state._replace(guard=guard)
         before = state
         state = jax.lax.cond(collapsed, lambda: self._restore(before), lambda: before)
         guard = state.guard
         look = (step + 1) % _SNAPSHOT_EVERY == 0
         healthy = look & (guard.acceptance > _HEALTHY) & ~collapsed
-        better = look & (settled > 1 / _FORGET) & (guard.objective > guard.best_objective) & ~collapsed
+        better = look & (settled > _SETTLED) & (guard.objective > guard.best_objective) & ~collapsed
         good = jax.lax.cond(healthy, lambda: state.trajectory, lambda: state.good)
         best = jax.lax.cond(better, lambda: state.trajectory, lambda: state.best)
         guard = guard._replace(best_objective=jnp.where(better, guard.objective, guard.best_objective))

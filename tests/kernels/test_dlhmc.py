@@ -1,0 +1,230 @@
+"""Deep Learning HMC is exact whatever its networks say, and is found out when it is broken."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from dlhmc import models
+from dlhmc.integrators import INTEGRATORS, integrate
+from dlhmc.kernels import DLHMC
+from dlhmc.layers import Affine, Circle, LeapfrogLayer, Trajectory
+from dlhmc.layers.masks import random_mask
+from dlhmc.models import ModelConfig
+from dlhmc.networks import SQT, Network
+from dlhmc.targets import U1, Gaussian, GaussianMixture, correlated_gaussian
+from dlhmc.testing import check_stationarity
+from dlhmc.training.loss import charge_loss, jump_loss
+from dlhmc.training.schedule import Knots
+from dlhmc.training.step import Algorithm
+
+P_VALUE = 1e-3  # an exact kernel fails each χ² with this probability at a new seed, and each weight test with 3e-3
+BROKEN = 1e-9
+
+
+def model(target, rule, steps=3, step_size=0.25, mask="random"):
+    config = ModelConfig(leapfrog_steps=steps, hidden=(8, 8), rule=rule, mask=mask, step_size=step_size)
+    return models.build(config, target, jax.random.key(5))
+
+
+def shaken(trajectory, scale, seed=9):
+    """Random weights everywhere; the last layers of the networks, too, which start at zero."""
+    dynamic, static = eqx.partition(trajectory, eqx.is_inexact_array)
+    leaves, structure = jax.tree.flatten(dynamic)
+    keys = jax.random.split(jax.random.key(seed), len(leaves))
+    noisy = [leaf + scale * jax.random.normal(k, leaf.shape, leaf.dtype) for k, leaf in zip(keys, leaves, strict=True)]
+    return eqx.combine(jax.tree.unflatten(structure, noisy), static)
+
+
+def trained(target, trajectory, loss, steps, chains=64, symmetric=False):
+    algorithm = Algorithm(target, Knots([(0, 1.0)]), None, loss, optax.adam(3e-3), symmetric)
+    draws = target.exact_draws()
+
+    @eqx.filter_jit
+    def run(algorithm, trajectory, draws):
+        state = algorithm.begin(trajectory, draws.draw(jax.random.key(1), chains, jnp.dtype(jnp.result_type(float))))
+        arrays, static = eqx.partition(state, eqx.is_array)
+
+        def one(index, arrays):
+            new, _ = algorithm.step(jnp.uint32(3), index, eqx.combine(arrays, static))
+            return eqx.filter(new, eqx.is_array)
+
+        return eqx.combine(jax.lax.fori_loop(0, steps, one, arrays), static).trajectory
+
+    return run(algorithm, trajectory, draws)
+
+
+U1_SMALL = lambda: U1((4, 4), 2.0)  # noqa: E731
+CASES = {
+    "u1 circle untrained": lambda: (U1_SMALL(), lambda t: model(t, "circle"), False),
+    "u1 circle random": lambda: (U1_SMALL(), lambda t: shaken(model(t, "circle"), 0.1), False),
+    "u1 circle checkerboard symmetric": lambda: (
+        U1_SMALL(),
+        lambda t: shaken(model(t, "circle", mask="checkerboard"), 0.1),
+        True,
+    ),
+    "u1 shift random, not square": lambda: (U1((6, 4), 3.0), lambda t: shaken(model(t, "shift"), 0.1), True),
+    "u1 circle half-trained": lambda: (U1_SMALL(), lambda t: trained(t, model(t, "circle"), charge_loss, 30), False),
+    "u1 circle trained": lambda: (U1_SMALL(), lambda t: trained(t, model(t, "circle"), charge_loss, 300), False),
+    "gaussian affine random": lambda: (Gaussian(np.ones(4)), lambda t: shaken(model(t, "affine"), 0.15), False),
+    "mixture affine trained": lambda: (
+        GaussianMixture(),
+        lambda t: trained(t, model(t, "affine"), jump_loss, 200),
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_exact_configurations_stay_exact(case):
+    target, make, symmetric = CASES[case]()
+    result = check_stationarity(DLHMC(target, make(target), symmetric), seed=2)
+    assert result.p_value > P_VALUE, result
+    assert abs(result.weight_pull) < 3, result
+    assert result.acceptance > 0.02, result
+
+
+def test_an_odd_number_of_chains():
+    target = U1_SMALL()
+    result = check_stationarity(DLHMC(target, shaken(model(target, "circle"), 0.1)), chains=5001, seed=3)
+    assert result.p_value > P_VALUE, result
+
+
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize(("target", "rule"), [(U1((4, 6), 2.0), "circle"), (correlated_gaussian(), "affine")])
+def test_zero_networks_are_hmc(target, rule):
+    trajectory = model(target, rule, steps=7, step_size=0.1)
+    x = target.start(jax.random.key(0), "hot", 4, jnp.float64)
+    v = target.momentum(jax.random.key(1), x)
+    there = trajectory.forward(target, x, v)
+    hmc = integrate(target, INTEGRATORS["leapfrog"], x, v, jnp.asarray(0.1), jnp.int32(7))
+    np.testing.assert_allclose(target.wrap(there.x - hmc[0]), 0, atol=1e-12)
+    np.testing.assert_allclose(there.v, hmc[1], atol=1e-12)
+    np.testing.assert_allclose(there.log_jacobian, 0, atol=1e-12)
+    back = trajectory.inverse(target, x, v)
+    reverse = integrate(target, INTEGRATORS["leapfrog"], x, -v, jnp.asarray(0.1), jnp.int32(7))
+    np.testing.assert_allclose(target.wrap(back.x - reverse[0]), 0, atol=1e-12)
+
+
+def test_both_directions_are_taken_by_every_chain():
+    """d is uniform for each chain, and the chains of a pair go different ways."""
+    target = U1_SMALL()
+    kernel = DLHMC(target, shaken(model(target, "circle", steps=1), 0.3))
+    x = jnp.zeros((*target.shape, 6), jnp.float32)
+
+    def forward_taken(key):
+        proposal = kernel.propose(key, x)
+        there = kernel.trajectory.forward(target, proposal.x, proposal.v)
+        return jnp.abs(target.wrap(there.x - proposal.x_new)).max(axis=(0, 1, 2)) < 1e-4
+
+    taken = jax.jit(jax.vmap(forward_taken))(jax.random.split(jax.random.key(0), 2000))
+    share = np.asarray(taken).mean(axis=0)
+    # Binomial with 2000 draws: 4 σ is 0.045, exceeded at a new seed with probability 4e-4 for six chains.
+    assert np.all(np.abs(share - 0.5) < 0.045)
+    np.testing.assert_array_equal(taken[:, 0::2], ~taken[:, 1::2])
+
+
+# Broken on purpose.
+
+
+class NoJacobian(DLHMC):
+    def propose(self, key, x):
+        proposal = super().propose(key, x)
+        start, end = (proposal.x, proposal.v), (proposal.x_new, proposal.v_new)
+        action = self.target.action
+        change = action(end[0]) - action(start[0]) + 0.5 * (end[1] ** 2 - start[1] ** 2).sum(axis=(0, 1, 2))
+        return proposal._replace(energy_change=change)
+
+
+class OnlyForward(DLHMC):
+    def _both_directions(self, key, x, v):
+        return self.trajectory.forward(self.target, x, v)
+
+
+class HalfGamma(LeapfrogLayer):
+    """The Jacobian of one of the two Γ is forgotten, as in a literal reading of the paper."""
+
+    def forward(self, target, phase):
+        kicked = self._kick(target, phase, forward=True)
+        phase = kicked._replace(log_jacobian=phase.log_jacobian)
+        phase = self._move(target, phase, self.mask, forward=True)
+        phase = self._move(target, phase, ~self.mask, forward=True)
+        return self._kick(target, phase, forward=True)
+
+
+class SwappedMasks(LeapfrogLayer):
+    """The inverse updates the halves in the order of the forward direction."""
+
+    def inverse(self, target, phase):
+        phase = self._kick(target, phase, forward=False)
+        phase = self._move(target, phase, self.mask, forward=False)
+        phase = self._move(target, phase, ~self.mask, forward=False)
+        return self._kick(target, phase, forward=False)
+
+
+class WrongOrder(Circle):
+    """The inverse undoes the scaling before the shift."""
+
+    def inverse(self, x, shift, log_scale):
+        scaled, log_derivative = self.scale(x, -log_scale)
+        return scaled - shift, log_derivative
+
+
+def rebuilt(trajectory, layer=LeapfrogLayer, rule=None):
+    old = trajectory.layers
+    fields = (old.v_network, old.x_network, old.mask, old.log_step_v, old.log_step_x, rule or old.rule)
+    return Trajectory(layer(*fields))
+
+
+class Strong(Network):
+    """Outputs that depend on all it sees, as strongly as accept/reject allows in a few dimensions."""
+
+    weights: jax.Array
+
+    def __call__(self, zeta):
+        s, q, t = self.weights
+        seen = zeta.position.sum(axis=0)
+        seen = jnp.tanh(seen.sum(axis=tuple(range(seen.ndim - 1)), keepdims=True)) * jnp.ones_like(zeta.vector)
+        return SQT(s * seen + 0.5 * s, q * seen, t * seen)
+
+
+def strong(target, rule, step_size, of_v, of_x, number=2):
+    keys = jax.random.split(jax.random.key(1), number)
+    log_steps = jnp.log(jnp.full(number, step_size))
+    networks = (Strong(jnp.tile(jnp.asarray(weights), (number, 1))) for weights in (of_v, of_x))
+    masks = jax.vmap(lambda key: random_mask(key, target.shape))(keys)
+    return target, Trajectory(LeapfrogLayer(*networks, masks, log_steps, log_steps, rule))
+
+
+def strong_gaussian():
+    return strong(Gaussian(np.ones(2)), Affine(), 0.7, (0.5, 0.3, 0.5), (0.7, 0.3, 0.7))
+
+
+def strong_gauge():
+    return strong(U1((2, 2), 1.0), Circle(), 0.5, (0.3, 0.2, 0.2), (1.5, 0.3, 1.0))
+
+
+BROKEN_KERNELS = {
+    "log|J| dropped": (strong_gauge, lambda t, f: NoJacobian(t, f)),
+    "one momentum update's Jacobian dropped": (strong_gaussian, lambda t, f: DLHMC(t, rebuilt(f, HalfGamma))),
+    "masks swapped in the inverse": (strong_gaussian, lambda t, f: DLHMC(t, rebuilt(f, SwappedMasks))),
+    "the direction never flipped": (strong_gaussian, lambda t, f: OnlyForward(t, f)),
+    "atan and shift in the wrong order": (strong_gauge, lambda t, f: DLHMC(t, rebuilt(f, rule=WrongOrder()))),
+}
+
+
+@pytest.mark.parametrize("make", [strong_gaussian, strong_gauge])
+def test_the_kernels_that_are_broken_below_are_sound(make):
+    target, trajectory = make()
+    result = check_stationarity(DLHMC(target, rebuilt(trajectory)), steps=20, chains=20_000, seed=4)
+    assert result.p_value > P_VALUE, result
+    assert result.acceptance > 0.1, result
+
+
+@pytest.mark.parametrize("fault", BROKEN_KERNELS)
+def test_broken_kernels_are_found_out(fault):
+    make, break_it = BROKEN_KERNELS[fault]
+    result = check_stationarity(break_it(*make()), steps=20, chains=20_000, seed=4)
+    assert result.p_value < BROKEN, result
