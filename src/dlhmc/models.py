@@ -117,15 +117,15 @@ def read_description(path: Path) -> dict[str, Any]:
 
 
 def load(path: Path, like: Trajectory) -> Trajectory:
-    """The trajectory in a file; it must have the arrays of `like`: same names, shapes and kinds, finite values."""
+    """The trajectory in a file; it must have the arrays of `like` (or shapes): same names and kinds, finite values."""
     description, arrays = _read(path)
-    dynamic, static = eqx.partition(like, eqx.is_array)
+    dynamic, static = eqx.partition(like, lambda leaf: eqx.is_array(leaf) or isinstance(leaf, jax.ShapeDtypeStruct))
     wanted = by_name(dynamic)
     if missing := sorted(wanted.keys() - arrays.keys()):
         raise UserError(f"The model {path} does not fit: it has no {missing[0]}.")
     for name, leaf in wanted.items():
         array = arrays[name]
-        if array.shape != leaf.shape or array.dtype.kind != np.asarray(leaf).dtype.kind:
+        if array.shape != leaf.shape or array.dtype.kind != np.dtype(leaf.dtype).kind:
             raise UserError(
                 f"The model {path} does not fit: {name} is {array.dtype} {array.shape}, not {leaf.dtype} {leaf.shape}."
             )
@@ -139,7 +139,8 @@ def load(path: Path, like: Trajectory) -> Trajectory:
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        # From memory: np.load leaves a file open that turns out to be no archive.
+        with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
         description = json.loads(arrays.pop(_DESCRIPTION).tobytes().decode())
     except FileNotFoundError:

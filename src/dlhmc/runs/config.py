@@ -80,6 +80,10 @@ class SampleConfig:
         )
         if self.chunk is not None:
             require(self.chunk >= 1, "chunk", self.chunk, "at least 1")
+        if (self.kernel == "dlhmc") != (self.model is not None):
+            if self.kernel == "exact" or self.model is None:
+                raise UserError("A learned kernel needs a model and an exact one has none: give --model or --kernel.")
+            object.__setattr__(self, "kernel", "dlhmc")
         tuned = self.kernel == "hmc" and self.step_size is None
         if tuned and self.warmup == 0:
             raise UserError("The step size is tuned during the warm-up: give --warmup above 0 or a --step-size.")

@@ -37,6 +37,7 @@ class Plan(NamedTuple):
     kernel: Kernel
     start_draws: ExactDraws | None
     tune: bool
+    leapfrog_steps: int
 
 
 def plan(config: SampleConfig) -> Plan:
@@ -44,17 +45,19 @@ def plan(config: SampleConfig) -> Plan:
     target = U1(config.lattice, config.beta)
     draws = target.exact_draws()
     kernel: Kernel
+    leapfrog_steps = config.leapfrog_steps
     if config.kernel == "exact":
-        kernel = Exact(target, draws)
+        kernel, leapfrog_steps = Exact(target, draws), 0
     elif config.model is not None:
-        kernel = learned_kernel(config.model, target)
+        learned = learned_kernel(config.model, target)
+        kernel, leapfrog_steps = learned, len(learned.trajectory)
     else:
         step_size = _FIRST_GUESS_OF_STEP_SIZE if config.step_size is None else config.step_size
         kernel = HMC(target, step_size, config.leapfrog_steps, INTEGRATORS[config.integrator])
     if config.hits:
         kernel = InstantonHits(kernel, config.hits)
     tune = config.step_size is None and kernel.tunable_step_size() is not None
-    return Plan(target, kernel, draws if config.start == "exact" else None, tune)
+    return Plan(target, kernel, draws if config.start == "exact" else None, tune, leapfrog_steps)
 
 
 def learned_kernel(name: str, target: Target) -> DLHMC:
@@ -85,12 +88,15 @@ def show_summary(path: Path, console: Console) -> dict[str, Any]:
     """The results so far of a run, finished or not."""
     directory, config = open_run("sample", SampleConfig, path)
     with jax.enable_x64(config.float64):
-        target = plan(config).target
+        planned = plan(config)
+        target = planned.target
         step, notes = Checkpoints(directory.checkpoints, create=False).newest_notes()
         rows = step - config.warmup
         if rows < 1:
             raise UserError(f"{path} has no measurements yet: go on with 'dlhmc resume {path}'.")
-        summary = summarise(config, target, History.open(directory.history, "r"), rows, notes["seconds"])
+        summary = summarise(
+            config, target, planned.leapfrog_steps, History.open(directory.history, "r"), rows, notes["seconds"]
+        )
         show(summary, target, console)
     if rows < config.trajectories:
         console.print(f"not finished: {rows} of {config.trajectories} trajectories")
@@ -204,7 +210,7 @@ class Sampling(Work):
         if self.plan.kernel.tunable_step_size() is not None:
             tuned = " (tuned)" if self.plan.tune else ""
             console.print(f"step size {self.step_size:.4g}{tuned}", highlight=False)
-        summary = summarise(config, target, self.history, config.trajectories, self.seconds)
+        summary = summarise(config, target, self.plan.leapfrog_steps, self.history, config.trajectories, self.seconds)
         write_json(self._directory.summary, summary)
         if self._show_results:
             show(summary, target, console)

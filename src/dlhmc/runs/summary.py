@@ -13,7 +13,9 @@ from dlhmc.statistics import AutocorrelationTime, Estimate, format_uncertainty, 
 from dlhmc.targets.contract import Target
 
 
-def summarise(config: SampleConfig, target: Target, history: History, rows: int, seconds: float) -> dict[str, Any]:
+def summarise(
+    config: SampleConfig, target: Target, leapfrog_steps: int, history: History, rows: int, seconds: float
+) -> dict[str, Any]:
     """Everything in summary.json, from the first `rows` trajectories of the history."""
 
     def series(name: str, power: int = 1) -> Rows:
@@ -26,7 +28,7 @@ def summarise(config: SampleConfig, target: Target, history: History, rows: int,
         "beta": config.beta,
         "chains": config.chains,
         "trajectories": rows,
-        "leapfrog_steps": config.leapfrog_steps if config.kernel == "hmc" else 0,
+        "leapfrog_steps": leapfrog_steps,
         "acceptance": series("accepted").total() / (rows * config.chains),
     }
     for name, (observable, power) in target.moments.items():

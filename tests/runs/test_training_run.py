@@ -1,0 +1,147 @@
+"""Training runs: bit for bit the same after an interruption, and a model that can be sampled with."""
+
+import io
+import json
+
+import equinox as eqx
+import jax
+import numpy as np
+import pytest
+from rich.console import Console
+
+from dlhmc import models
+from dlhmc.errors import ExitCode, UserError
+from dlhmc.runs.checkpoint import Checkpoints
+from dlhmc.runs.config import SampleConfig, TrainConfig, load, save
+from dlhmc.runs.directory import RunDirectory, new_run
+from dlhmc.runs.loop import execute
+from dlhmc.runs.sampling import sample
+from dlhmc.runs.training import Training, begin_state, plan, resume, train
+
+SMALL = {
+    "lattice": (4, 4),
+    "beta": 2.0,
+    "hidden": (8,),
+    "leapfrog_steps": 2,
+    "chains": 16,
+    "steps": 12,
+    "burn_in": 3,
+    "rate_warmup": 2,
+}
+
+
+def console():
+    return Console(file=io.StringIO())
+
+
+def arrays_of(model):
+    with np.load(model, allow_pickle=False) as archive:
+        return {name: archive[name] for name in archive.files if name != "description"}
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    path = tmp_path_factory.mktemp("trained") / "run"
+    assert train(TrainConfig(**SMALL), path, console(), quiet=True) is ExitCode.OK
+    return path
+
+
+def final_state(path, config):
+    algorithm, draws = plan(config)
+    arrays = eqx.filter(begin_state(config, algorithm, draws), eqx.is_array)
+    return Checkpoints(RunDirectory(path).checkpoints).restore(arrays)
+
+
+class Interrupting(Training):
+    """Stops as by Ctrl-C after half of the steps."""
+
+    def verdict(self):
+        return "interrupted" if len(self._recent.get("loss", ())) >= 6 else None
+
+
+def test_half_resume_half_equals_the_whole(finished, tmp_path):
+    config = TrainConfig(**SMALL, chunk=3)
+    algorithm, draws = plan(config)
+    with new_run("train", config, tmp_path / "half") as directory:
+        work = Interrupting(config, directory, algorithm, begin_state(config, algorithm, draws))
+        with pytest.raises(UserError, match="interrupted"):
+            execute(work, directory, console(), quiet=True, resuming=False, chunk=3)
+    assert resume(tmp_path / "half", console(), quiet=True) is ExitCode.OK
+    whole, parts = (final_state(p, TrainConfig(**SMALL)) for p in (finished, tmp_path / "half"))
+    assert whole[0] == parts[0] == 12
+    for a, b in zip(jax.tree.leaves(whole[1]), jax.tree.leaves(parts[1]), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_files_of_a_run(finished):
+    directory = RunDirectory(finished)
+    lines = [json.loads(line) for line in directory.metrics.read_text().splitlines()]
+    assert lines[-1]["step"] == 12
+    assert {"loss", "acceptance", "gamma", "tunnelling_rate", "skipped", "restored"} <= lines[-1].keys()
+    description = models.read_description(directory.model)
+    assert description["target"] == {"name": "u1", "lattice": [4, 4], "beta": 2.0}
+    assert load(TrainConfig, directory.config) == TrainConfig(**SMALL)
+
+
+def test_sampling_with_a_model_at_another_coupling(finished, tmp_path):
+    config = SampleConfig(model=str(finished), lattice=(4, 4), beta=1.5, chains=64, trajectories=100, warmup=5)
+    assert sample(config, tmp_path / "s", console(), quiet=True) is ExitCode.OK
+    summary = json.loads((tmp_path / "s" / "summary.json").read_text())
+    assert summary["kernel"] == "dlhmc"
+    assert summary["leapfrog_steps"] == 2
+    assert abs(summary["plaquette"]["z"]) < 5
+
+
+def test_transfer_starts_from_the_parameters_of_a_run(finished, tmp_path):
+    config = TrainConfig(**SMALL | {"beta": 2.5, "steps": 1, "learning_rate": 1e-12}, model=str(finished))
+    assert train(config, tmp_path / "t", console(), quiet=True) is ExitCode.OK
+    before, after = (arrays_of(RunDirectory(p).model) for p in (finished, tmp_path / "t"))
+    for name, array in before.items():
+        np.testing.assert_allclose(after[name], array, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"rule": "affine"}, "no bijection of angles"),
+        ({"model": "no/such/model"}, "There is no model or training run"),
+        ({"hidden": (5,)}, "does not fit"),
+        ({"lattice": (6, 4)}, "does not fit"),
+    ],
+)
+def test_what_cannot_work_is_refused_before_anything_is_written(settings, message, finished, tmp_path):
+    config = TrainConfig(**SMALL | {"model": str(finished)} | settings)
+    with pytest.raises(UserError, match=message):
+        train(config, tmp_path / "x", console(), quiet=True)
+    assert not (tmp_path / "x").exists()
+
+
+def test_a_damaged_model_is_refused(finished, tmp_path):
+    model = RunDirectory(finished).model
+    data = bytearray(model.read_bytes())
+    for cut in (0, 10, len(data) // 2):
+        (tmp_path / "cut.npz").write_bytes(data[:cut])
+        with pytest.raises(UserError, match="damaged"):
+            models.read_description(tmp_path / "cut.npz")
+    archive = dict(np.load(model, allow_pickle=False))
+    name = next(n for n in archive if "log_step_v" in n)
+    for value, message in ((archive[name] + 1, "not what was saved"), (archive[name] * np.nan, "not finite")):
+        np.savez(tmp_path / "changed.npz", **archive | {name: value})
+        config = TrainConfig(**SMALL, model=str(tmp_path / "changed.npz"))
+        with pytest.raises(UserError, match=message):
+            train(config, tmp_path / "y", console(), quiet=True)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"gamma_start": 0.0}, {"anneal": 2.0}, {"hidden": ()}, {"gamma_knots": (0.0, 0.5, 1.0, 0.9)}, {"clip": 0.0}],
+)
+def test_bad_settings(settings):
+    with pytest.raises(UserError, match="must be"):
+        TrainConfig(**SMALL | settings)
+
+
+def test_a_configuration_survives_its_file(tmp_path):
+    config = TrainConfig(**SMALL, gamma_knots=(0.0, 0.5, 1.0, 1.0), beta_start=1.0, model="m")
+    save(config, tmp_path / "c.toml")
+    assert load(TrainConfig, tmp_path / "c.toml") == config

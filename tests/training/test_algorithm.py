@@ -1,0 +1,128 @@
+"""Algorithm 1: the loss, the schedules, and the guards."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from dlhmc import models
+from dlhmc.models import ModelConfig
+from dlhmc.targets import U1, GaussianMixture
+from dlhmc.training.loss import Transition, charge_loss, jump_loss, smooth_acceptance
+from dlhmc.training.schedule import Knots, learning_rate
+from dlhmc.training.step import COLLAPSED, SKIPS_IN_A_ROW, Algorithm
+
+SEED = jnp.uint32(3)
+
+
+def algorithm(target, loss, optimiser=None, gamma=None):
+    return Algorithm(target, gamma or Knots([(0, 1.0)]), None, loss, optimiser or optax.adam(1e-2), False)
+
+
+def begin(algorithm, rule="circle", chains=32):
+    config = ModelConfig(leapfrog_steps=2, hidden=(8,), rule=rule, step_size=0.2)
+    trajectory = models.build(config, algorithm.target, jax.random.key(0))
+    return algorithm.begin(trajectory, algorithm.target.start(jax.random.key(1), "hot", chains, jnp.float32))
+
+
+step = eqx.filter_jit(lambda algorithm, index, state: algorithm.step(SEED, index, state))
+
+
+def run(algorithm, state, steps, first=0):
+    for index in range(first, first + steps):
+        state, records = step(algorithm, jnp.int32(index), state)
+    return state, records
+
+
+def test_losses_by_hand():
+    target = U1((4, 4), 2.0)
+    x, y = (target.start(jax.random.key(seed), "hot", 5, jnp.float32) for seed in (0, 1))
+    a = jnp.linspace(0, 1, 5, dtype=jnp.float32)
+    transition = Transition(x, x, y, y, a)
+    jump = np.asarray(target.sine_charge(y)) - np.asarray(target.sine_charge(x))
+    np.testing.assert_allclose(charge_loss(target, transition), -np.asarray(a) * jump**2, rtol=1e-6)
+    distance = np.asarray(target.wrap(y - x)) ** 2
+    np.testing.assert_allclose(jump_loss(target, transition), -np.asarray(a) * distance.sum((0, 1, 2)), rtol=1e-5)
+    with pytest.raises(TypeError, match="U1 target only"):
+        charge_loss(GaussianMixture(), transition)
+
+
+def test_acceptance_has_a_finite_gradient_everywhere():
+    changes = jnp.asarray([-2.0, 0.5, jnp.inf, -jnp.inf, jnp.nan], jnp.float32)
+    np.testing.assert_allclose(smooth_acceptance(changes), [1.0, np.exp(-0.5), 0, 0, 0], rtol=1e-6)
+    gradient = jax.grad(lambda c: smooth_acceptance(c).sum())(changes)
+    np.testing.assert_allclose(gradient, [0.0, -np.exp(-0.5), 0, 0, 0], rtol=1e-6)
+
+
+def test_schedules():
+    gamma = Knots.linear(0.5, 1.0, 100)
+    assert [float(gamma(jnp.int32(t))) for t in (0, 50, 100, 500)] == [0.5, 0.75, 1.0, 1.0]
+    assert not bool(gamma.finished(jnp.int32(99)))
+    assert bool(gamma.finished(jnp.int32(100)))
+    rate = learning_rate("cosine", 1e-2, 1000, 100)
+    assert float(rate(0)) == 0.0
+    assert float(rate(100)) == pytest.approx(1e-2)
+    assert float(rate(1000)) == pytest.approx(5e-4)
+    assert float(learning_rate("constant", 1e-2, 1000, 10)(1000)) == pytest.approx(1e-2)
+
+
+def test_the_target_is_annealed():
+    annealed = algorithm(U1((4, 4), 2.0), charge_loss, gamma=Knots.linear(0.2, 1.0, 10))
+    _, first = run(annealed, begin(annealed), 1)
+    assert float(first["gamma"]) == pytest.approx(0.2)
+    assert float(annealed.target_at(jnp.int32(5)).gamma) == pytest.approx(0.6)
+
+
+def test_training_lowers_the_loss():
+    target = U1((4, 4), 2.0)
+    learner = algorithm(target, charge_loss, optax.adam(1e-2))
+    state = begin(learner, chains=256)
+    draw = jax.jit(lambda draws, key: draws.draw(key, 256, jnp.float32))
+    state = state._replace(x=draw(target.exact_draws(), jax.random.key(5)))
+    losses = []
+    for index in range(200):
+        state, records = step(learner, jnp.int32(index), state)
+        losses.append(float(records["loss"]))
+    # From −0.028(1) to −0.044(1): far more than the scatter.
+    assert np.mean(losses[-20:]) < 1.3 * np.mean(losses[:20])
+
+
+def test_masks_are_not_trained():
+    learner = algorithm(U1((4, 4), 2.0), charge_loss)
+    before = begin(learner)
+    after, _ = run(learner, before, 3)
+    np.testing.assert_array_equal(after.trajectory.layers.mask, before.trajectory.layers.mask)
+    assert not np.array_equal(after.trajectory.layers.log_step_x, before.trajectory.layers.log_step_x)
+
+
+def test_a_gradient_that_is_not_finite_is_skipped_and_counted():
+    spoiled = algorithm(U1((4, 4), 2.0), lambda target, t: charge_loss(target, t) * jnp.float32(jnp.nan))
+    before = begin(spoiled)
+    after, _ = run(spoiled, before, SKIPS_IN_A_ROW)
+    assert int(after.guard.skipped) == SKIPS_IN_A_ROW
+    assert bool(after.guard.halted)
+    for old, new in zip(jax.tree.leaves(before.trajectory), jax.tree.leaves(after.trajectory), strict=True):
+        np.testing.assert_array_equal(old, new)
+    assert bool(jnp.isfinite(after.x).all())
+
+
+def test_a_collapse_restores_good_parameters_and_lowers_the_rate():
+    learner = algorithm(U1((4, 4), 2.0), charge_loss, optax.adam(1e-3))
+    state, _ = run(learner, begin(learner), 101)
+    good = state.good
+    # Steps so long that nothing is accepted any more.
+    broken = eqx.tree_at(lambda s: s.trajectory.layers.log_step_x, state, jnp.full(2, 3.0, jnp.float32))
+    broken = broken._replace(guard=broken.guard._replace(acceptance=jnp.float32(COLLAPSED)))
+    after, _ = run(learner, broken, 2, first=101)
+    assert int(after.guard.restored) >= 1
+    assert float(after.guard.rate_factor) <= 0.5
+    np.testing.assert_allclose(after.trajectory.layers.log_step_x, good.layers.log_step_x, atol=0.01)
+
+
+def test_best_parameters_are_kept():
+    learner = algorithm(U1((4, 4), 2.0), charge_loss, optax.adam(1e-3))
+    state, _ = run(learner, begin(learner), 200)
+    assert np.isfinite(float(state.guard.best_objective))
+    assert not np.array_equal(state.best.layers.log_step_x, begin(learner).trajectory.layers.log_step_x)
