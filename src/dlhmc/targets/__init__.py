@@ -1,15 +1,11 @@
 """Targets: what is sampled."""
 
 from dlhmc.targets.contract import ExactDraws, Moment, Symmetry, Target, energy_change, registry, sum_sites
-from dlhmc.targets.euclidean import (
-    Funnel,
-    Gaussian,
-    GaussianMixture,
-    LogDensity,
-    RoughWell,
-    correlated_gaussian,
-    ill_conditioned_gaussian,
-)
+from dlhmc.targets.funnel import Funnel
+from dlhmc.targets.gaussian import Gaussian, correlated_gaussian, ill_conditioned_gaussian
+from dlhmc.targets.log_density import LogDensity
+from dlhmc.targets.mixture import GaussianMixture
+from dlhmc.targets.rough_well import RoughWell
 from dlhmc.targets.u1 import U1
 
 __all__ = [
