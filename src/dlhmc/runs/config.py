@@ -7,9 +7,10 @@ import tomllib
 import types
 import typing
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import tomli_w
+import tyro
 
 from dlhmc.errors import UserError
 from dlhmc.names import KernelName, LossName, MaskName, NetworkName, RateSchedule, RuleName, Scheme, Start
@@ -146,7 +147,7 @@ class TrainConfig:
     """trajectories before training, at the first γ"""
     start: Start = "exact"
     """first configurations: exact draws, hot (random links) or cold (all links 0)"""
-    model: str | None = None
+    model: Annotated[str | None, tyro.conf.arg(aliases=("--from",))] = None
     """training run or model file whose parameters to start from"""
     float64: bool = False
     """double precision"""
