@@ -263,7 +263,8 @@ class Training(Work):
         self._save_model("best" if best else "trajectory")
         m = self.metrics()
         write_json(self._directory.summary, m | {"seconds": self.seconds, "steps": self._config.steps})
-        model, beta = self._directory.path, self._config.beta
+        model, lattice = self._directory.path, " ".join(map(str, self._config.lattice))
+        command = f"  dlhmc sample --model {model} --lattice {lattice} --beta {self._config.beta:g}"
         console.print(f"{self.facts()}  in {self.seconds:.0f} s", markup=False, highlight=False, soft_wrap=True)
         console.print(f"trained model in {model}; sample with", markup=False, highlight=False, soft_wrap=True)
-        console.print(f"  dlhmc sample --model {model} --beta {beta:g}", markup=False, highlight=False, soft_wrap=True)
+        console.print(command, markup=False, highlight=False, soft_wrap=True)
