@@ -175,7 +175,6 @@ class Training(Work):
         self.seconds = 0.0
         self._recent: dict[str, NDArray[Any]] = {}
         self._seed = jax.device_put(np.uint32(config.seed))
-        self._restored = 0
 
     def create(self) -> None:
         """Nothing but the checkpoint."""

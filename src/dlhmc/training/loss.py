@@ -36,11 +36,6 @@ def jump_loss(target: Target, transition: Transition) -> PerChain:
     return -transition.acceptance * sum_sites(jump * jump)
 
 
-def default_loss(target: Target) -> Loss:
-    """The charge for gauge theory, the jump distance for everything else."""
-    return charge_loss if isinstance(target, U1) else jump_loss
-
-
 LOSSES: dict[str, Loss] = {"charge": charge_loss, "jump": jump_loss}
 
 
