@@ -20,12 +20,12 @@ from jaxtyping import Array, Key
 from numpy.typing import NDArray
 
 from dlhmc.errors import UserError
-from dlhmc.layers import RULES, LeapfrogLayer, Trajectory
+from dlhmc.layers import RULES, Defect, LayerStack, LeapfrogLayer, Trajectory
 from dlhmc.layers.masks import checkerboard_mask, random_mask
 from dlhmc.leaves import by_name, digest
 from dlhmc.names import MaskName, NetworkName, RuleName
-from dlhmc.networks import Dense
-from dlhmc.targets.contract import Target
+from dlhmc.networks import Dense, Patch
+from dlhmc.targets import U1, Target
 
 FORMAT = 1
 _DESCRIPTION = "description"
@@ -41,10 +41,32 @@ class ModelConfig:
     rule: RuleName = "circle"
     mask: MaskName = "random"
     step_size: float = 0.1
+    #: of a defect: the radii at which its parameters have values, and the width of the hole before training
+    radii: tuple[float, ...] = ()
+    hole: float = 0.5
+    #: of patch networks: the side of the window they see
+    window: int = 5
 
 
 def build(config: ModelConfig, target: Target, key: Key[Array, ""]) -> Trajectory:
-    """A new trajectory whose networks give 0: plain HMC, until it is trained."""
+    """A new trajectory: dense networks give 0 (plain HMC) until they are trained, a defect is open a little."""
+    if config.network == "dense":
+        return _dense(config, target, key)
+    if not isinstance(target, U1):
+        raise UserError("Defect layers move topological charge, which this target has not: use --network dense.")
+    patches = None
+    number = config.leapfrog_steps
+    if config.network == "patch":
+        kick_key, drift_key = jax.random.split(key)
+        hidden = config.hidden[0]
+        patches = (
+            Patch.stack(kick_key, (number + 1) // 2, config.window, 2, hidden),
+            Patch.stack(drift_key, (number + 1) // 2, config.window, 1, hidden),
+        )
+    return Defect.start(number, config.step_size, config.radii, config.hole, patches)
+
+
+def _dense(config: ModelConfig, target: Target, key: Key[Array, ""]) -> Trajectory:
     if config.rule == "affine" and target.compact:
         raise UserError(
             "The affine rule is no bijection of angles (x·e^{εs} wraps around the circle), so no accept/reject can "
@@ -70,7 +92,7 @@ def build(config: ModelConfig, target: Target, key: Key[Array, ""]) -> Trajector
         )
 
     number = config.leapfrog_steps
-    return Trajectory(eqx.filter_vmap(layer)((jax.random.split(key, number), jnp.arange(number) % 2 == 0)))
+    return LayerStack(eqx.filter_vmap(layer)((jax.random.split(key, number), jnp.arange(number) % 2 == 0)))
 
 
 def save(path: Path, trajectory: Trajectory, description: dict[str, Any]) -> None:

@@ -10,7 +10,7 @@ import pytest
 from dlhmc import models
 from dlhmc.integrators import INTEGRATORS, integrate
 from dlhmc.kernels import DLHMC
-from dlhmc.layers import Affine, Circle, LeapfrogLayer, Trajectory
+from dlhmc.layers import Affine, Circle, LayerStack, LeapfrogLayer
 from dlhmc.layers.masks import random_mask
 from dlhmc.models import ModelConfig
 from dlhmc.networks import SQT, Network
@@ -175,7 +175,7 @@ class WrongOrder(Circle):
 def rebuilt(trajectory, layer=LeapfrogLayer, rule=None):
     old = trajectory.layers
     fields = (old.v_network, old.x_network, old.mask, old.log_step_v, old.log_step_x, rule or old.rule)
-    return Trajectory(layer(*fields))
+    return LayerStack(layer(*fields))
 
 
 class Strong(Network):
@@ -195,7 +195,7 @@ def strong(target, rule, step_size, of_v, of_x, number=2):
     log_steps = jnp.log(jnp.full(number, step_size))
     networks = (Strong(jnp.tile(jnp.asarray(weights), (number, 1))) for weights in (of_v, of_x))
     masks = jax.vmap(lambda key: random_mask(key, target.shape))(keys)
-    return target, Trajectory(LeapfrogLayer(*networks, masks, log_steps, log_steps, rule))
+    return target, LayerStack(LeapfrogLayer(*networks, masks, log_steps, log_steps, rule))
 
 
 def strong_gaussian():

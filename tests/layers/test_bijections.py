@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from dlhmc.layers import RULES, LeapfrogLayer, Trajectory
+from dlhmc.layers import RULES, LayerStack, LeapfrogLayer
 from dlhmc.layers.masks import checkerboard_mask, random_mask
 from dlhmc.networks import SQT, Dense, Network
 from dlhmc.targets import U1, correlated_gaussian
@@ -66,7 +66,7 @@ def build(target, rule, network, mask, number, step=0.3):
             RULES[rule](),
         )
 
-    return Trajectory.build(layer, KEY, number)
+    return LayerStack.build(layer, KEY, number)
 
 
 def with_random_weights(tree, scale, seed=3):

@@ -1,8 +1,21 @@
 """Layers: the bijections Γ and Λ that a trajectory is made of."""
 
-from dlhmc.layers.contract import Layer, Phase
+from dlhmc.layers.contract import Layer, Phase, Trajectory
+from dlhmc.layers.defect import Defect
 from dlhmc.layers.leapfrog import LeapfrogLayer
 from dlhmc.layers.position import RULES, Affine, Circle, PositionRule, Shift
-from dlhmc.layers.stack import Trajectory
+from dlhmc.layers.stack import LayerStack
 
-__all__ = ["RULES", "Affine", "Circle", "Layer", "LeapfrogLayer", "Phase", "PositionRule", "Shift", "Trajectory"]
+__all__ = [
+    "RULES",
+    "Affine",
+    "Circle",
+    "Defect",
+    "Layer",
+    "LayerStack",
+    "LeapfrogLayer",
+    "Phase",
+    "PositionRule",
+    "Shift",
+    "Trajectory",
+]

@@ -1,9 +1,10 @@
-"""What a layer is: a bijection of phase space with its inverse, both with log|J|."""
+"""What layers and trajectories are: bijections of phase space with their inverses, both with log|J|."""
 
 from abc import abstractmethod
 from typing import NamedTuple
 
 import equinox as eqx
+from jaxtyping import Array, Key
 
 from dlhmc.targets.contract import Field, PerChain, Target
 
@@ -26,3 +27,26 @@ class Layer(eqx.Module):
     @abstractmethod
     def inverse(self, target: Target, phase: Phase) -> Phase:
         """ξ′ → ξ, likewise."""
+
+
+class Trajectory(eqx.Module):
+    """The map F: ξ = (x, v) → ξ′ that a kernel proposes with, and its inverse."""
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """N_LF, the number of leapfrog steps."""
+
+    @abstractmethod
+    def forward(self, target: Target, x: Field, v: Field) -> Phase:
+        """F(x, v) with log|J|."""
+
+    @abstractmethod
+    def inverse(self, target: Target, x: Field, v: Field) -> Phase:
+        """F⁻¹(x, v) with log|J| of the inverse."""
+
+    @abstractmethod
+    def propose(self, key: Key[Array, ""], target: Target, x: Field, v: Field) -> Phase:
+        """ξ′ of a random map, drawn for each chain such that the way back is as probable as the way there.
+
+        The way back is from ξ′, or from ξ′ with the momentum flipped: accept/reject with |J| then is exact.
+        """

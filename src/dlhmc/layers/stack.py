@@ -1,4 +1,4 @@
-"""A trajectory: N_LF layers as one pytree with a leading axis, run by a scan; backwards the same scan reversed."""
+"""A trajectory of distinct layers: one pytree with a leading axis, run by a scan; backwards the same scan reversed."""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,20 +6,21 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Key
+from jaxtyping import Array, Bool, Key
 
-from dlhmc.layers.contract import Layer, Phase
+from dlhmc import rng
+from dlhmc.layers.contract import Layer, Phase, Trajectory
 from dlhmc.targets.contract import Field, Target
 
 
-class Trajectory(eqx.Module):
-    """The map F: (x, v) → (x′, v′) with log|J|, and its inverse."""
+class LayerStack(Trajectory):
+    """N_LF layers, each with parameters of its own."""
 
     #: one layer whose every array has a leading axis of length N_LF
     layers: Layer
 
     @classmethod
-    def build(cls, make: Callable[[Key[Array, ""]], Layer], key: Key[Array, ""], number: int) -> "Trajectory":
+    def build(cls, make: Callable[[Key[Array, ""]], Layer], key: Key[Array, ""], number: int) -> "LayerStack":
         """`number` distinct layers, each made from a key of its own."""
         return cls(eqx.filter_vmap(make)(jax.random.split(key, number)))
 
@@ -34,6 +35,22 @@ class Trajectory(eqx.Module):
         """The inverses of all layers, last to first."""
         return self._scan(lambda layer, phase: layer.inverse(target, phase), x, v, reverse=True)
 
+    def propose(self, key: Key[Array, ""], target: Target, x: Field, v: Field) -> Phase:
+        """F for some chains and F⁻¹ for the others, at the cost of one of them for each chain.
+
+        Chains 2i and 2i + 1 draw together which of them goes forward: d is uniform for each chain and does not
+        depend on any configuration, so the joint distribution stays exact.
+        """
+        chains = x.shape[-1]
+        if chains % 2:
+            d = rng.coin(key, (chains,))
+            there, back = self.forward(target, x, v), self.inverse(target, x, v)
+            return Phase(*(jnp.where(d, a, b) for a, b in zip(there, back, strict=True)))
+        d = rng.coin(key, (chains // 2,))
+        (x_there, x_back), (v_there, v_back) = _deal(d, x), _deal(d, v)
+        there, back = self.forward(target, x_there, v_there), self.inverse(target, x_back, v_back)
+        return Phase(*(_collect(d, a, b) for a, b in zip(there, back, strict=True)))
+
     def _scan(self, apply: Callable[[Any, Phase], Phase], x: Field, v: Field, *, reverse: bool) -> Phase:
         arrays, static = eqx.partition(self.layers, eqx.is_array)
 
@@ -42,3 +59,15 @@ class Trajectory(eqx.Module):
 
         start = Phase(x, v, jnp.zeros(x.shape[-1], x.dtype))
         return jax.lax.scan(step, start, arrays, reverse=reverse)[0]
+
+
+def _deal(first_goes_forward: Bool[Array, " pair"], field: Field) -> tuple[Field, Field]:
+    """One chain of each pair, and the other."""
+    even, odd = field[..., 0::2], field[..., 1::2]
+    return jnp.where(first_goes_forward, even, odd), jnp.where(first_goes_forward, odd, even)
+
+
+def _collect(first_goes_forward: Bool[Array, " pair"], there: Field, back: Field) -> Field:
+    """The inverse of `_deal`."""
+    even, odd = jnp.where(first_goes_forward, there, back), jnp.where(first_goes_forward, back, there)
+    return jnp.stack([even, odd], axis=-1).reshape(*even.shape[:-1], -1)

@@ -2,5 +2,6 @@
 
 from dlhmc.networks.contract import SQT, Network, Zeta
 from dlhmc.networks.dense import Dense
+from dlhmc.networks.patch import Patch
 
-__all__ = ["SQT", "Dense", "Network", "Zeta"]
+__all__ = ["SQT", "Dense", "Network", "Patch", "Zeta"]
