@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from rich.box import SIMPLE_HEAD
@@ -16,8 +16,8 @@ from dlhmc.statistics import format_uncertainty
 _MOMENTS = {"plaquette": "plaquette", "charge_squared": "⟨Q_Z²⟩", "sine_charge_squared": "⟨Q_R²⟩"}
 LEGEND = (
     "leapfrog 4/36: HMC with trajectories of length 4 in 36 steps. τ: integrated autocorrelation time in trajectories "
-    "(½ for independent configurations). N_LF·τ: that of Q_Z. ms/indep.: time of 2τ trajectories of one chain, with the "
-    "larger τ; compiling excluded. Gain: cost of the best HMC over that of the sampler. > and <: limits at 95 %."
+    "(½ for independent configurations). N_LF·τ: that of Q_Z. ms/indep.: time of 2τ trajectories of one chain, with "
+    "the larger τ; compiling excluded. Gain: cost of the best HMC over that of the sampler. > and <: limits at 95 %."
 )
 
 
@@ -25,7 +25,7 @@ class Section(NamedTuple):
     """One of the tables: rows of text below a header."""
 
     header: tuple[str, ...]
-    rows: list[tuple[str, ...]]
+    rows: Sequence[tuple[str, ...]]
 
 
 def show(results: Results, console: Console) -> None:
