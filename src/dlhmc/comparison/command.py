@@ -81,14 +81,14 @@ def _line_up(
         for done, point in enumerate(points):
             if interruption:
                 return []
-            display.update(done, f"tuning {point.label}")
+            display.update(done, point.label)
             # Two acceptances may ask for the same number of steps: once is enough.
             contestant = settle(point, target, start(seeds[done]), seeds[done])
             contestants.setdefault(contestant.name, contestant)
         for done, contestant in enumerate([*contestants.values(), *others], start=len(points)):
             if interruption:
                 return []
-            display.update(done, f"compiling {contestant.name}")
+            display.update(done, contestant.name)
             runners.append(Runner(contestant, target, start(seeds[done]), seeds[done]))
             runners[-1].compile()
     return runners

@@ -27,7 +27,6 @@ _FIRST_GUESS_OF_STEP_SIZE = 0.1
 _TUNING_TRAJECTORIES = 120
 # A tuner that has lost its way must not spend minutes on a trajectory.
 _MOST_STEPS = 2000
-# With hits, HMC only has to stir what the hits do not: one acceptance is enough.
 _ACCEPTANCE_WITH_HITS = 0.8
 
 
@@ -58,8 +57,9 @@ class GridPoint(NamedTuple):
 
     @property
     def label(self) -> str:
-        """What is being tuned, for the progress line."""
-        return f"{self.integrator} {self.length:g} to acceptance {self.acceptance:g}"
+        """For the progress line."""
+        wanted = f"acceptance {self.acceptance:g}" if self.step_size is None else f"step size {self.step_size:g}"
+        return f"{self.integrator} of length {self.length:g}, {wanted}"
 
 
 class OfLength(Kernel):
@@ -91,8 +91,10 @@ def grid(config: CompareConfig) -> Iterator[GridPoint]:
     for integrator, length, (size, acceptance) in itertools.product(config.integrators, config.lengths, given or tuned):
         yield GridPoint(integrator, length, size, acceptance, 0)
     if config.hits:
+        # HMC only has to stir what the hits leave as it is: one step size is enough.
+        size, acceptance = given[0] if given else (None, _ACCEPTANCE_WITH_HITS)
         for length in config.lengths:
-            yield GridPoint(config.integrators[0], length, None, _ACCEPTANCE_WITH_HITS, config.hits)
+            yield GridPoint(config.integrators[0], length, size, acceptance, config.hits)
 
 
 def settle(point: GridPoint, target: Target, x: Field, seed: int) -> Contestant:

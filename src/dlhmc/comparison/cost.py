@@ -5,11 +5,12 @@ import math
 import types
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.extend.core import ClosedJaxpr, Jaxpr
 
-from dlhmc.layers import Trajectory
+from dlhmc.layers import Phase, Trajectory
 from dlhmc.targets.contract import Field, Target
 
 _FORCE = "force_to_count"
@@ -31,10 +32,17 @@ class Cost(NamedTuple):
 
 
 def trajectory_cost(trajectory: Trajectory, target: Target) -> Cost:
-    """Forces of a trajectory, and floating-point operations of everything else in it: networks and updates."""
+    """Forces of a trajectory, and floating-point operations of everything else in it: networks and updates.
+
+    Only shapes matter: the trajectory may have them in place of arrays.
+    """
     x = jax.ShapeDtypeStruct((*target.shape, 1), jnp.result_type(float))
-    program = jax.make_jaxpr(lambda x, v: trajectory.forward(_with_marked_force(target), x, v))(x, x)
-    return _cost(program.jaxpr)
+    arrays, static = eqx.partition(trajectory, lambda leaf: hasattr(leaf, "shape"))
+
+    def run(arrays: Trajectory, x: Field, v: Field) -> Phase:
+        return eqx.combine(arrays, static).forward(_with_marked_force(target), x, v)
+
+    return _cost(jax.make_jaxpr(run)(arrays, x, x).jaxpr)
 
 
 def _with_marked_force(target: Target) -> Target:

@@ -1,8 +1,8 @@
 """All samplers in turn, in one process, until each is measured: noise of the machine hits all alike.
 
 A round gives every sampler that is still running the same time. One whose autocorrelation times are known well enough
-only takes short turns from then on, so that its speed is that of the whole race. An HMC that is clearly worse than
-another one is dropped: its cost is known to be larger, and how much larger does not matter.
+only takes short turns from then on, so that its speed is that of the whole race. HMC that costs more than other HMC is
+dropped: early on the worse half by how often the charge changes, later what is known to cost more than the best.
 """
 
 import math
@@ -20,7 +20,7 @@ from dlhmc.runs.engine import Carry, Schedule, advance
 from dlhmc.runs.interruption import Interruption
 from dlhmc.runs.progress import Display
 from dlhmc.statistics import AutocorrelationTime, Estimate, format_uncertainty, integrated_autocorrelation_time
-from dlhmc.statistics.autocorrelation import MIN_CHANGES, ONE_SIDED_SIGMA
+from dlhmc.statistics.autocorrelation import ONE_SIDED_SIGMA
 from dlhmc.targets.contract import Field, Target
 from dlhmc.tuning import StepSizeTuner
 
@@ -33,8 +33,10 @@ _ROUNDS_AT_LEAST = 8
 _CAPACITY = 512
 _FIRST_LOOK = 32
 _GROWTH_BETWEEN_LOOKS = 1.15
-# Before it can be measured, τ_int of an HMC is taken to be at most this many times what its jumps of the charge tell.
-_SLACK = 3.0
+# Successive halving: after these fractions of the budget the worse half of all HMC not yet measured is dropped,
+# as long as more than a few are left.
+_HALVINGS = (0.1, 0.2, 0.35)
+_FINALISTS = 3
 
 
 class Limits(NamedTuple):
@@ -65,7 +67,6 @@ class Runner:
         self._next_look = float(_FIRST_LOOK)
         self._last_sector: NDArray[Any] | None = None
         self._squared_jumps = self._fourth_jumps = 0
-        self._jumps = 0
 
     @property
     def rows(self) -> int:
@@ -122,7 +123,6 @@ class Runner:
             squares = np.diff(np.concatenate([before, sectors]), axis=0) ** 2
             self._squared_jumps += int(squares.sum())
             self._fourth_jumps += int((squares**2).sum())
-            self._jumps += int(np.count_nonzero(squares))
             self._last_sector = sectors[-1:]
 
     def look(self, *, now: bool = False) -> None:
@@ -146,33 +146,33 @@ class Runner:
     def bound(self, name: str) -> float:
         """A lower limit (95 %) of an autocorrelation time."""
         tau = self.taus[name]
-        jumps = self._from_jumps().low if name == self._target.sector and not tau.resolved else 0.0
+        jumps = self._from_jumps() if name == self._target.sector and not tau.resolved else 0.0
         return max(tau.lower_bound, jumps)
 
     def slowest(self) -> Limits:
-        """Where the longest autocorrelation time lies; before it is resolved, guessed from above."""
-        if not self.taus:
-            return Limits(0.5, math.inf)
-        if self.resolved:
-            tau = max(self.taus.values(), key=lambda tau: tau.value)
-            margin = ONE_SIDED_SIGMA * tau.error
-            return Limits(tau.value - margin, tau.value + margin)
-        high = _SLACK * self._from_jumps().high if self._jumps >= MIN_CHANGES else math.inf
-        return Limits(max(self.bound(name) for name in self.taus), high)
+        """Where the longest autocorrelation time lies."""
+        if not self.resolved:
+            return Limits(max((self.bound(name) for name in self.taus), default=0.5), math.inf)
+        tau = max(self.taus.values(), key=lambda tau: tau.value)
+        margin = ONE_SIDED_SIGMA * tau.error
+        return Limits(tau.value - margin, tau.value + margin)
 
-    def _from_jumps(self) -> Limits:
-        """Where the bound 2σ²/⟨(ΔQ)²⟩ − ½ on τ_int of a reversible chain lies (see `dlhmc.statistics`).
+    def guess(self) -> float:
+        """The longest autocorrelation time, or what the jumps of the charge tell of it as long as it is not known."""
+        return max(tau.value for tau in self.taus.values()) if self.resolved else self._from_jumps(sigmas=0.0)
 
-        HMC is reversible. Jumps are counted as rare and independent, their sum as one of a compound Poisson process.
+    def _from_jumps(self, sigmas: float = ONE_SIDED_SIGMA) -> float:
+        """The bound 2σ²/⟨(ΔQ)²⟩ − ½ on τ_int of a reversible chain (see `dlhmc.statistics`), which HMC is.
+
+        Jumps are counted as rare and independent, their sum of squares as one of a compound Poisson process.
         """
         variance = self._variances.get(self._target.sector or "")
         if variance is None or self.contestant.kind != "hmc" or self.rows < 2:
-            return Limits(0.0, math.inf)
+            return 0.0
         steps = (self.rows - 1) * self.chains
-        noise = ONE_SIDED_SIGMA * math.sqrt(self._fourth_jumps)
         # None seen in n steps still allows three (95 %).
-        most, least = self._squared_jumps + noise + 3, self._squared_jumps - noise
-        return Limits(2 * variance * steps / most - 0.5, 2 * variance * steps / least - 0.5 if least > 0 else math.inf)
+        most = self._squared_jumps + sigmas * math.sqrt(self._fourth_jumps) + (3 if sigmas else 1)
+        return 2 * variance * steps / most - 0.5
 
     def shown_tau(self) -> str:
         """The autocorrelation time that judges the sampler, for the progress line."""
@@ -208,7 +208,7 @@ def race(runners: list[Runner], precision: float, budget: float, display: Displa
     def elapsed() -> float:
         return time.monotonic() - started
 
-    rounds = 0
+    rounds, halvings = 0, list(_HALVINGS)
     while not interruption and elapsed() < budget and (rounds < _ROUNDS_AT_LEAST or _any_running(runners)):
         for runner in runners:
             if runner.status == "dropped":
@@ -222,6 +222,9 @@ def race(runners: list[Runner], precision: float, budget: float, display: Displa
                 runner.status = "measured"
         rounds += 1
         drop_the_clearly_worse(runners)
+        if halvings and elapsed() > halvings[0] * budget:
+            halvings.pop(0)
+            drop_the_worse_half(runners)
         display.update(min(int(elapsed()), math.ceil(budget) - 1), _facts(runners))
     seconds = elapsed()
     for runner in runners:
@@ -234,18 +237,33 @@ def _any_running(runners: list[Runner]) -> bool:
 
 
 def drop_the_clearly_worse(runners: list[Runner]) -> None:
-    """Drop each HMC that costs more than another one in steps and in time."""
-    rivals = [runner for runner in runners if runner.contestant.kind == "hmc" and runner.pace]
-
-    def costs(runner: Runner, tau: float) -> NDArray[np.float64]:
-        return tau * np.array([runner.contestant.leapfrog_steps, runner.seconds_per_trajectory.value])
-
-    if not rivals:
-        return
-    best = np.min([costs(runner, runner.slowest().high) for runner in rivals], axis=0)
+    """Drop each HMC that is known to cost more than another one, in steps and in time."""
+    rivals = _hmc(runners)
+    best = np.min([_costs(runner, runner.slowest().high) for runner in rivals], axis=0, initial=math.inf)
     for runner in rivals:
-        if runner.status == "running" and np.all(costs(runner, runner.slowest().low) > best):
+        if runner.status == "running" and np.all(_costs(runner, runner.slowest().low) > best):
             runner.status = "dropped"
+
+
+def drop_the_worse_half(runners: list[Runner]) -> None:
+    """Of HMC not yet measured, keep the half that seems to cost less, in steps or in time."""
+    rivals = [runner for runner in _hmc(runners) if runner.status == "running"]
+    costs = np.array([_costs(runner, runner.guess()) for runner in rivals])
+    if len(rivals) <= _FINALISTS:
+        return
+    handicap = (costs / costs.min(axis=0)).min(axis=1)
+    kept = max(_FINALISTS, len(rivals) // 2)
+    for index in np.argsort(handicap)[kept:]:
+        rivals[index].status = "dropped"
+
+
+def _hmc(runners: list[Runner]) -> list[Runner]:
+    return [runner for runner in runners if runner.contestant.kind == "hmc" and runner.pace]
+
+
+def _costs(runner: Runner, tau: float) -> NDArray[np.float64]:
+    """In steps and in time."""
+    return tau * np.array([runner.contestant.leapfrog_steps, runner.seconds_per_trajectory.value])
 
 
 def _facts(runners: list[Runner]) -> str:

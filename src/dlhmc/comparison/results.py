@@ -65,7 +65,7 @@ class Entry:
 
     name: str
     kind: str
-    #: measured to the precision; less precise; lower bound; dropped, as clearly worse than the best HMC
+    #: measured to the precision; less precise; lower bound; dropped, for costing more than other HMC
     status: str
     integrator: str | None
     length: float | None
@@ -197,7 +197,7 @@ def _best(entries: Sequence[Entry], cost: Callable[[Entry], Quantity]) -> int | 
     """Which HMC costs least.
 
     One that has not been measured might be the best if its lower limit is below; then that limit is all that is known.
-    Those dropped are out: they are clearly worse.
+    Those dropped are out: they cost more than others when they were.
     """
     rivals = [i for i, entry in enumerate(entries) if entry.kind == "hmc" and entry.status != "dropped"]
     return min(rivals, key=lambda i: _figure(cost(entries[i])), default=None)

@@ -69,7 +69,7 @@ def remarks(results: Results) -> list[str]:
         lines.append(f"best HMC: {results.best_in_steps} in steps, {results.best_in_time} in time")
     dropped = sum(entry.status == "dropped" for entry in results.entries)
     if dropped:
-        lines.append(f"{dropped} HMC dropped early: clearly worse than the best in steps and in time")
+        lines.append(f"{dropped} HMC dropped on the way, as others cost less by then; no candidates for the best")
     if not results.finished:
         lines.append(
             f"not all autocorrelation times are known to {results.precision:.0%}: "
@@ -131,7 +131,7 @@ def _against_exact(moment: Mapping[str, Any]) -> str:
 
 def _time(tau: Mapping[str, Any]) -> str:
     if tau["value"] is None:
-        return f"> {tau['lower_bound']:.3g}"
+        return f"> {_rounded(tau['lower_bound'])}"
     return format_uncertainty(tau["value"], tau["error"])
 
 
@@ -139,8 +139,12 @@ def _shown(quantity: Quantity, factor: float = 1.0) -> str:
     if quantity.value is not None:
         return format_uncertainty(quantity.value * factor, (quantity.error or 0.0) * factor)
     if quantity.lower is not None:
-        return f"> {quantity.lower * factor:.3g}"
-    return "" if quantity.upper is None else f"< {quantity.upper * factor:.3g}"
+        return f"> {_rounded(quantity.lower * factor)}"
+    return "" if quantity.upper is None else f"< {_rounded(quantity.upper * factor)}"
+
+
+def _rounded(limit: float) -> str:
+    return f"{float(f'{limit:.3g}'):g}"
 
 
 def _flat(entry: Entry) -> dict[str, Any]:
