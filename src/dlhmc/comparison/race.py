@@ -192,6 +192,8 @@ def relative_pace(one: Runner, other: Runner) -> Estimate:
 def _median(values: NDArray[np.float64]) -> Estimate:
     """With its error; unlike a mean, it forgets bursts of noise."""
     middle = float(np.median(values))
+    if len(values) < 2:
+        return Estimate(middle, middle)  # one round does not tell
     # 1.4826 × the median deviation estimates σ; the error of a median is √(π/2) times that of a mean.
     spread = 1.4826 * float(np.median(np.abs(values - middle)))
     return Estimate(middle, math.sqrt(math.pi / 2 / len(values)) * spread)
@@ -221,7 +223,8 @@ def race(runners: list[Runner], precision: float, budget: float, display: Displa
             if runner.known_to(precision):
                 runner.status = "measured"
         rounds += 1
-        drop_the_clearly_worse(runners)
+        if rounds >= _ROUNDS_AT_LEAST:
+            drop_the_clearly_worse(runners)
         if halvings and elapsed() > halvings[0] * budget:
             halvings.pop(0)
             drop_the_worse_half(runners)
