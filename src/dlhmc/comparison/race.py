@@ -26,7 +26,7 @@ from dlhmc.tuning import StepSizeTuner
 
 Status = Literal["running", "measured", "dropped"]
 _TURN_SECONDS = 0.25
-_SHORT_TURN_SECONDS = 0.1
+_SHORT_TURN_SECONDS = 0.04
 # Speeds are medians over rounds: enough of them for a median.
 _ROUNDS_AT_LEAST = 8
 # Records of a call wait in memory until it is done.
@@ -87,7 +87,7 @@ class Runner:
         """Before the clock starts; then find out how many trajectories make a turn."""
         self._advance(0)
         count, elapsed = 1, self._advance(1)
-        while elapsed < _SHORT_TURN_SECONDS / 4 and count < _CAPACITY:
+        while elapsed < _SHORT_TURN_SECONDS / 2 and count < _CAPACITY:
             count = min(4 * count, _CAPACITY)
             elapsed = self._advance(count)
         self._rate = count / elapsed

@@ -135,7 +135,7 @@ def evaluate(config: CompareConfig, target: Target, runners: Sequence[Runner], s
         config.chains,
         config.precision,
         seconds,
-        len(ran) == len(runners) and all(runner.status != "running" for runner in runners),
+        len(ran) == len(runners) > 0 and all(runner.status != "running" for runner in runners),
         {name: exact[name] for name in target.moments if name in exact},
         None if in_steps is None else entries[in_steps].name,
         None if in_time is None else entries[in_time].name,
