@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeVar
 import tyro
 
 from dlhmc import __version__
+from dlhmc.comparison.config import CompareConfig
 from dlhmc.errors import ExitCode, UserError
 from dlhmc.runs.config import TRAIN_PRESETS, SampleConfig, TrainConfig, load
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 T = TypeVar("T")
-C = TypeVar("C", SampleConfig, TrainConfig)
+C = TypeVar("C", SampleConfig, TrainConfig, CompareConfig)
 #: a switch that can only be turned on
 Switch = Annotated[bool, tyro.conf.FlagCreatePairsOff]
 
@@ -87,6 +88,38 @@ class Train:
 
 
 @dataclasses.dataclass(frozen=True)
+class Compare:
+    """Compare samplers: HMC on a grid, with instanton hits, exact draws, learned ones.
+
+    All run in turn in one process until τ_int of each is known. Example:
+    dlhmc compare --lattice 16 16 --beta 7 --model runs/t --out runs/compare7
+    """
+
+    settings: Annotated[CompareConfig, tyro.conf.arg(name="")]
+    config: Path | None = None
+    """TOML file with settings; options given here override it"""
+    out: Path | None = None
+    """new directory for tables and histories; a name under runs/ if not given"""
+    dry_run: Switch = False
+    """say what would be done, and do nothing"""
+    quiet: Switch = False
+    """print nothing but errors"""
+
+    def __call__(self) -> ExitCode:
+        """Run the command."""
+        from dlhmc.comparison.command import compare
+        from dlhmc.runs.directory import RunDirectory
+
+        out = self.out or self.settings.default_directory
+        if self.dry_run:
+            RunDirectory(out).refuse_if_taken()
+            text = f"{_settings_text(self.settings)}\nwould compare in {out}"
+            _console().print(text, markup=False, highlight=False, soft_wrap=True)
+            return ExitCode.OK
+        return compare(self.settings, out, _console(), quiet=self.quiet)
+
+
+@dataclasses.dataclass(frozen=True)
 class Resume:
     """Go on with an interrupted run; the result is the same as without the interruption."""
 
@@ -119,8 +152,12 @@ class Summary:
         """Run the command."""
         import json
 
-        from dlhmc.runs.sampling import show_summary
+        from dlhmc.runs.directory import run_kind
 
+        if run_kind(self.directory) == "compare":
+            from dlhmc.comparison.command import show_results as show_summary
+        else:
+            from dlhmc.runs.sampling import show_summary
         summary = show_summary(self.directory, _console(quiet=self.json))
         if self.json:
             sys.stdout.write(json.dumps(summary, indent=2) + "\n")
@@ -171,6 +208,7 @@ COMMANDS: dict[str, Command] = {
     "demo": Command("start", "watch frozen topology thaw, in under two minutes", Demo),
     "sample": Command("run", "sample a target and compare with exact results", Sample),
     "train": Command("run", "train a sampler for a target", Train),
+    "compare": Command("run", "compare samplers: τ_int and time an independent configuration takes", Compare),
     "resume": Command("run", "go on with an interrupted run", Resume),
     "summary": Command("look", "print the results of a run", Summary),
     "bench": Command("look", "measure speed against BlackJAX, NumPy and the machine", Bench),
@@ -219,6 +257,8 @@ def _parse(name: str, options: type[T], arguments: list[str]) -> T:
         default = Sample(_defaults(SampleConfig, arguments))
     elif options is Train:
         default = Train(_defaults(TrainConfig, arguments))
+    elif options is Compare:
+        default = Compare(_defaults(CompareConfig, arguments))
     config = (tyro.conf.DisallowNone, tyro.conf.PositionalMetavarFromFieldName)
     return tyro.cli(options, prog=f"dlhmc {name}", args=arguments, default=default, config=config)
 
@@ -256,7 +296,7 @@ def _help() -> str:
     return "\n".join([*lines, "'dlhmc COMMAND --help' lists the options of a command.", ""])
 
 
-def _settings_text(config: SampleConfig | TrainConfig) -> str:
+def _settings_text(config: SampleConfig | TrainConfig | CompareConfig) -> str:
     return "\n".join(f"{field.name:>20} = {getattr(config, field.name)}" for field in dataclasses.fields(config))
 
 

@@ -249,11 +249,12 @@ def _convert(value: object, hint: Any, key: str, path: Path) -> object:
         wanted = f"one of {', '.join(map(str, arguments))}"
     elif origin is tuple:
         kind, open_ended = arguments[0], arguments[-1] is ...
-        numbers = isinstance(value, list) and all(type(v) is int or (kind is float and type(v) is float) for v in value)
-        if isinstance(value, list) and numbers and (open_ended or len(value) == len(arguments)):
-            return tuple(kind(v) for v in value)
-        what = "numbers" if kind is float else "whole numbers"
-        wanted = f"a list of {what}" if open_ended else f"a list of {len(arguments)} {what}"
+        fits = isinstance(value, list) and (open_ended or len(value) == len(arguments))
+        if isinstance(value, list) and fits and all(_fits(part, kind) for part in value):
+            return tuple(kind(part) if kind is float else part for part in value)
+        choices = typing.get_args(kind)
+        what = {int: "whole numbers", float: "numbers", str: "texts"}.get(kind, f"out of {', '.join(choices)}")
+        wanted = f"a list {what if choices else f'of {what}'}" if open_ended else f"a list of {len(arguments)} {what}"
     elif hint is float and isinstance(value, int | float) and not isinstance(value, bool):
         return float(value)
     elif type(value) is hint:
@@ -261,3 +262,10 @@ def _convert(value: object, hint: Any, key: str, path: Path) -> object:
     else:
         wanted = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}[hint]
     raise UserError(f"The configuration {path} has {key} = {value!r}, but it must be {wanted}.")
+
+
+def _fits(value: object, kind: Any) -> bool:
+    """Whether a member of a list is of the kind wanted: a type, or a choice of names."""
+    if typing.get_origin(kind) is Literal:
+        return value in typing.get_args(kind)
+    return type(value) is kind or (kind is float and type(value) is int)

@@ -32,11 +32,11 @@ def summarise(
         "acceptance": series("accepted").total() / (rows * config.chains),
     }
     for name, (observable, power) in target.moments.items():
-        summary[name] = _compared(mean_and_error(series(observable, power)), exact.get(name))
+        summary[name] = compared(mean_and_error(series(observable, power)), exact.get(name))
     taus = {}
     for name, mean in target.slow.items():
         taus[name] = gamma_method(series(name), mean, variance=exact.get(f"{name}_squared")).tau
-        summary[f"tau_int_{name}"] = _time(taus[name])
+        summary[f"tau_int_{name}"] = time_entry(taus[name])
     weights = Weights(history, rows)
     summary["exp_minus_dh"] = (
         {"mean": 1.0, "error": 0.0} if config.kernel == "exact" else _plain(mean_and_error(weights))
@@ -75,13 +75,15 @@ def _plain(estimate: Estimate) -> dict[str, Any]:
     return {"mean": finite(estimate.value), "error": finite(estimate.error)}
 
 
-def _compared(estimate: Estimate, exact: float | None) -> dict[str, Any]:
+def compared(estimate: Estimate, exact: float | None) -> dict[str, Any]:
+    """An estimate beside its exact value, for JSON."""
     known = exact is not None and 0 < estimate.error < math.inf
     z = (estimate.value - exact) / estimate.error if known and exact is not None else None
     return _plain(estimate) | {"exact": exact, "z": z}
 
 
-def _time(tau: AutocorrelationTime) -> dict[str, Any]:
+def time_entry(tau: AutocorrelationTime) -> dict[str, Any]:
+    """An autocorrelation time, for JSON."""
     return {
         # a time that the run is too short to measure is a lower bound, and no value
         "value": finite(tau.value) if tau.resolved else None,

@@ -1,0 +1,112 @@
+"""A comparison from start to end."""
+
+import dataclasses
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from rich.console import Console
+
+from dlhmc.comparison import table
+from dlhmc.comparison.config import CompareConfig
+from dlhmc.comparison.contestants import Contestant, exact_contestant, grid, learned_contestants, settle
+from dlhmc.comparison.race import Runner, race
+from dlhmc.comparison.results import Results, evaluate, from_json, to_json
+from dlhmc.errors import ExitCode, UserError
+from dlhmc.runs.directory import RunDirectory, new_run, open_run, read_json, write_json
+from dlhmc.runs.engine import begin
+from dlhmc.runs.interruption import Interruption, watch_signals
+from dlhmc.runs.progress import Display
+from dlhmc.targets import U1
+from dlhmc.targets.contract import Field
+
+RESULTS, HISTORIES = "results.json", "histories"
+
+
+def compare(config: CompareConfig, path: Path, console: Console, *, quiet: bool = False) -> ExitCode:
+    """Race all samplers, and leave tables and histories in a new directory; after Ctrl-C what there is so far."""
+    with jax.enable_x64(config.float64):
+        target = U1(config.lattice, config.beta)
+        RunDirectory(path).refuse_if_taken()
+        # Before the directory is made: a model that does not fit leaves nothing behind.
+        learned = learned_contestants(config, target)
+        with new_run("compare", config, path), watch_signals() as interruption:
+            runners = _line_up(config, target, learned, console, interruption, quiet=quiet)
+            display = Display(console, "seconds", math.ceil(config.budget), quiet=quiet)
+            with display.running(0):
+                seconds = race(runners, config.precision, config.budget, display, interruption)
+            results = evaluate(config, target, runners, seconds)
+            _write(results, runners, path)
+        if not quiet:
+            table.show(results, console)
+            console.print(f"written to {path}", markup=False, highlight=False, soft_wrap=True)
+        return interruption.exit_code if interruption else ExitCode.OK
+
+
+def show_results(path: Path, console: Console) -> dict[str, Any]:
+    """The tables of an earlier comparison."""
+    open_run("compare", CompareConfig, path)
+    if not (path / RESULTS).exists():
+        raise UserError(f"{path} has no results: the comparison was stopped at once; start another one.")
+    results = read_json(path / RESULTS)
+    table.show(from_json(results), console)
+    return results
+
+
+def _line_up(
+    config: CompareConfig,
+    target: U1,
+    learned: list[Contestant],
+    console: Console,
+    interruption: Interruption,
+    *,
+    quiet: bool,
+) -> list[Runner]:
+    """All samplers, tuned and compiled; each has random numbers and exact starts of its own."""
+    exact = exact_contestant(target, draws := target.exact_draws())
+    others = [*([exact] if config.exact else []), *learned]
+    points = list(grid(config))
+    seeds = np.random.SeedSequence(config.seed).generate_state(2 * len(points) + len(others)).tolist()
+
+    def start(seed: int) -> Field:
+        return begin(exact.kernel, draws, jax.device_put(np.uint32(seed)), "exact", config.chains).state.x
+
+    contestants: dict[str, Contestant] = {}
+    runners: list[Runner] = []
+    display = Display(console, "preparing", len(seeds), quiet=quiet)
+    with display.running(0):
+        for done, point in enumerate(points):
+            if interruption:
+                return []
+            display.update(done, point.label)
+            # Two acceptances may ask for the same number of steps: once is enough.
+            contestant = settle(point, target, start(seeds[done]), seeds[done])
+            contestants.setdefault(contestant.name, contestant)
+        for done, contestant in enumerate([*contestants.values(), *others], start=len(points)):
+            if interruption:
+                return []
+            display.update(done, contestant.name)
+            runners.append(Runner(contestant, target, start(seeds[done]), seeds[done]))
+            runners[-1].compile()
+    return runners
+
+
+def _write(results: Results, runners: list[Runner], path: Path) -> None:
+    """results.json, table.csv, table.md, and histories/ with an archive for each sampler."""
+    files = {runner.contestant.name: f"{HISTORIES}/{_file_name(runner.contestant.name)}.npz" for runner in runners}
+    entries = tuple(dataclasses.replace(entry, history=files[entry.name]) for entry in results.entries)
+    results = dataclasses.replace(results, entries=entries)
+    (path / HISTORIES).mkdir()
+    for runner in runners:
+        if runner.rows:
+            runner.streams.save(path / files[runner.contestant.name])
+    (path / "table.csv").write_text(table.comma_separated(results), encoding="utf-8")
+    (path / "table.md").write_text(table.markdown(results), encoding="utf-8")
+    write_json(path / RESULTS, to_json(results))
+
+
+def _file_name(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9.]+", "-", name).strip("-.")

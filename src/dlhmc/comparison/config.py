@@ -1,0 +1,67 @@
+"""What a comparison is told."""
+
+import dataclasses
+import math
+from pathlib import Path
+
+from dlhmc.errors import UserError
+from dlhmc.names import Scheme
+from dlhmc.runs.config import require
+
+
+@dataclasses.dataclass(frozen=True)
+class CompareConfig:
+    """The theory, the samplers to compare, and how precisely."""
+
+    lattice: tuple[int, int] = (16, 16)
+    """Lx Lt, sides of the periodic lattice"""
+    beta: float = 7.0
+    """inverse coupling"""
+    model: tuple[str, ...] = ()
+    """training runs or model files of learned samplers"""
+    integrators: tuple[Scheme, ...] = ("leapfrog", "omelyan")
+    """integrators of HMC"""
+    lengths: tuple[float, ...] = (1.0, 2.0, 4.0)
+    """trajectory lengths of HMC: number of steps times their size"""
+    acceptances: tuple[float, ...] = (0.6, 0.8, 0.9)
+    """acceptances that the step size of HMC is tuned to, each a point of the grid for each length"""
+    step_sizes: tuple[float, ...] = ()
+    """step sizes of HMC, in place of acceptances"""
+    hits: int = 1
+    """instanton hits after each trajectory, for HMC with hits; 0 to leave it out"""
+    exact: bool = True
+    """compare with independent exact configurations"""
+    chains: int = 128
+    """Markov chains side by side, each from an exact start"""
+    precision: float = 0.1
+    """relative error of τ_int at which a sampler has been measured"""
+    budget: float = 300.0
+    """seconds after which the race ends, measured or not; compiling and tuning come before"""
+    seed: int = 1
+    """root of all random numbers"""
+    float64: bool = False
+    """double precision"""
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot run."""
+        require(all(side >= 2 for side in self.lattice), "lattice", self.lattice, "sides of at least 2")
+        require(0 < self.beta <= 10_000, "beta", self.beta, "a number above 0 and up to 10000")
+        require(len(self.integrators) > 0, "integrators", self.integrators, "at least one of leapfrog and omelyan")
+        fine = len(self.lengths) > 0 and all(0 < length < math.inf for length in self.lengths)
+        require(fine, "lengths", self.lengths, "at least one positive number")
+        fine = all(0 < acceptance < 1 for acceptance in self.acceptances)
+        require(fine, "acceptances", self.acceptances, "between 0 and 1")
+        if not self.acceptances and not self.step_sizes:
+            raise UserError("HMC needs steps of some size: give --acceptances or --step-sizes.")
+        require(all(0 < size < math.inf for size in self.step_sizes), "step-sizes", self.step_sizes, "positive numbers")
+        require(self.hits >= 0, "hits", self.hits, "0 or more")
+        require(self.chains >= 2, "chains", self.chains, "at least 2")
+        require(0 < self.precision < 1, "precision", self.precision, "between 0 and 1")
+        require(0 < self.budget < math.inf, "budget", self.budget, "a positive number of seconds")
+        require(0 <= self.seed < 2**32, "seed", self.seed, "a whole number from 0 to 4294967295")
+
+    @property
+    def default_directory(self) -> Path:
+        """Where the results go if nobody says so."""
+        side = "x".join(map(str, self.lattice))
+        return Path("runs") / f"compare-{side}-b{self.beta:g}-seed{self.seed}"

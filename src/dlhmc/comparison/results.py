@@ -1,0 +1,247 @@
+"""What a comparison has found, for each sampler and against the best HMC."""
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from dlhmc.comparison.config import CompareConfig
+from dlhmc.comparison.race import Runner, relative_pace
+from dlhmc.runs.summary import compared, finite, time_entry
+from dlhmc.statistics import Estimate, mean_and_error
+from dlhmc.statistics.autocorrelation import ONE_SIDED_SIGMA
+from dlhmc.targets.contract import Target
+
+
+@dataclasses.dataclass(frozen=True)
+class Quantity:
+    """A value with its error; or, where there is none, one-sided limits at 95 % as far as they are known."""
+
+    value: float | None = None
+    error: float | None = None
+    lower: float | None = None
+    upper: float | None = None
+
+    @classmethod
+    def measured(cls, value: float, error: float) -> "Quantity":
+        """A value, with the limits that follow."""
+        margin = ONE_SIDED_SIGMA * error
+        return cls(value, error, max(0.0, value - margin), value + margin)
+
+    @property
+    def relative(self) -> float:
+        """The relative error of a value."""
+        return self.error / self.value if self.value and self.error is not None else 0.0
+
+    def times(self, factor: float, relative: float = 0.0) -> "Quantity":
+        """Multiplied by a factor with an independent relative error."""
+        if self.value is None:
+            lower = None if self.lower is None else self.lower * factor
+            return Quantity(lower=lower, upper=None if self.upper is None else self.upper * factor)
+        value = self.value * factor
+        return Quantity.measured(value, value * math.hypot(self.relative, relative))
+
+
+NOTHING = Quantity()
+
+
+def ratio(reference: Quantity, own: Quantity) -> Quantity:
+    """How many times more the reference costs: a value if both are, else a limit."""
+    if not own.value and own.lower is None:
+        return NOTHING
+    if reference.value is not None and own.value:
+        value = reference.value / own.value
+        return Quantity.measured(value, value * math.hypot(reference.relative, own.relative))
+    if own.value and own.upper and reference.lower is not None:
+        return Quantity(lower=reference.lower / own.upper)
+    if own.lower and reference.upper is not None:
+        return Quantity(upper=reference.upper / own.lower)
+    return NOTHING
+
+
+@dataclasses.dataclass(frozen=True)
+class Entry:
+    """One sampler."""
+
+    name: str
+    kind: str
+    #: measured to the precision; less precise; lower bound; dropped, for costing more than other HMC
+    status: str
+    integrator: str | None
+    length: float | None
+    step_size: float | None
+    model: str | None
+    leapfrog_steps: int
+    forces: int
+    network_flops: int
+    trajectories: int
+    seconds: float
+    acceptance: float
+    nonfinite_rejected: int
+    #: name → mean, error, exact, z
+    observables: Mapping[str, Mapping[str, float | None]]
+    #: name → value, error, window, frozen, lower_bound
+    tau_int: Mapping[str, Mapping[str, Any]]
+    #: N_LF · τ_int of the charge
+    steps_tau: Quantity
+    #: of one chain
+    seconds_per_trajectory: Quantity
+    #: 2 τ_int trajectories of one chain, τ_int of the slowest observable
+    seconds_per_independent: Quantity
+    #: how many times more the best HMC costs, in N_LF · τ_int and in time
+    gain_in_steps: Quantity = NOTHING
+    gain_in_time: Quantity = NOTHING
+    #: where the histories are
+    history: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Results:
+    """All of a comparison."""
+
+    lattice: tuple[int, int]
+    beta: float
+    chains: int
+    precision: float
+    seconds: float
+    #: whether every sampler has been measured to the precision, or dropped
+    finished: bool
+    exact: Mapping[str, float]
+    #: names of the best HMC
+    best_in_steps: str | None
+    best_in_time: str | None
+    entries: tuple[Entry, ...]
+
+
+def evaluate(config: CompareConfig, target: Target, runners: Sequence[Runner], seconds: float) -> Results:
+    """Everything in results.json; samplers that have not run yet are left out."""
+    exact = target.exact()
+    ran = [runner for runner in runners if runner.taus and runner.pace]
+    entries = [_entry(runner, target, exact) for runner in ran]
+    in_steps = _best(entries, lambda entry: entry.steps_tau)
+    in_time = _best(entries, lambda entry: entry.seconds_per_independent)
+    if in_steps is not None and in_time is not None:
+        entries = [
+            dataclasses.replace(
+                entry,
+                gain_in_steps=_gain_in_steps(entries[in_steps], entry),
+                gain_in_time=_gain_in_time(entries[in_time], entry, relative_pace(ran[in_time], runner)),
+            )
+            for entry, runner in zip(entries, ran, strict=True)
+        ]
+    return Results(
+        config.lattice,
+        config.beta,
+        config.chains,
+        config.precision,
+        seconds,
+        len(ran) == len(runners) > 0 and all(runner.status != "running" for runner in runners),
+        {name: exact[name] for name in target.moments if name in exact},
+        None if in_steps is None else entries[in_steps].name,
+        None if in_time is None else entries[in_time].name,
+        tuple(entries),
+    )
+
+
+def _entry(runner: Runner, target: Target, exact: Mapping[str, float]) -> Entry:
+    contestant, streams = runner.contestant, runner.streams
+    observables = {
+        name: compared(mean_and_error(streams[observable].astype(float) ** power), exact.get(name))
+        for name, (observable, power) in target.moments.items()
+    }
+    times = {name: time_entry(tau) | {"lower_bound": runner.bound(name)} for name, tau in runner.taus.items()}
+    slowest = _slowest(times)
+    pace = runner.seconds_per_trajectory
+    return Entry(
+        contestant.name,
+        contestant.kind,
+        _status(runner),
+        contestant.integrator,
+        contestant.length,
+        contestant.step_size,
+        contestant.model,
+        contestant.leapfrog_steps,
+        contestant.forces,
+        contestant.network_flops,
+        runner.rows,
+        runner.seconds,
+        runner.accepted / (runner.rows * runner.chains),
+        runner.nonfinite,
+        observables,
+        times,
+        _quantity(times[next(iter(target.slow))]).times(contestant.leapfrog_steps),
+        Quantity.measured(pace.value, pace.error),
+        slowest.times(2 * pace.value, pace.error / pace.value),
+    )
+
+
+def _status(runner: Runner) -> str:
+    if runner.status != "running":
+        return runner.status
+    return "less precise" if runner.resolved else "lower bound"
+
+
+def _quantity(time: Mapping[str, Any]) -> Quantity:
+    if time["value"] is None or time["error"] is None:
+        return Quantity(lower=time["lower_bound"])
+    return Quantity.measured(time["value"], time["error"])
+
+
+def _slowest(times: Mapping[str, Mapping[str, Any]]) -> Quantity:
+    """The largest τ_int; one that has not been measured counts as larger than any that has."""
+    taus = [_quantity(time) for time in times.values()]
+    return max(taus, key=lambda tau: (tau.value is None, _figure(tau)))
+
+
+def _best(entries: Sequence[Entry], cost: Callable[[Entry], Quantity]) -> int | None:
+    """Which HMC costs least.
+
+    One that has not been measured might be the best if its lower limit is below; then that limit is all that is known.
+    Those dropped are out: they cost more than others when they were.
+    """
+    rivals = [i for i, entry in enumerate(entries) if entry.kind == "hmc" and entry.status != "dropped"]
+    return min(rivals, key=lambda i: _figure(cost(entries[i])), default=None)
+
+
+def _figure(cost: Quantity) -> float:
+    """A value, or the limit in its place."""
+    figure = cost.lower if cost.value is None else cost.value
+    return math.inf if figure is None else figure
+
+
+def _gain_in_steps(best: Entry, entry: Entry) -> Quantity:
+    return _itself(best.steps_tau) if entry.name == best.name else ratio(best.steps_tau, entry.steps_tau)
+
+
+def _gain_in_time(best: Entry, entry: Entry, pace: Estimate) -> Quantity:
+    """The ratio of both τ_int, times that of the speeds, which is known better than the speeds."""
+    reference = _slowest(best.tau_int)
+    if entry.name == best.name:
+        return _itself(reference)
+    return ratio(reference, _slowest(entry.tau_int)).times(pace.value, pace.error / pace.value)
+
+
+def _itself(cost: Quantity) -> Quantity:
+    return NOTHING if cost.value is None else Quantity(1.0, 0.0, 1.0, 1.0)
+
+
+def to_json(results: Results) -> dict[str, Any]:
+    """For results.json: no infinities."""
+    return _without_infinities(dataclasses.asdict(results))
+
+
+def from_json(table: Mapping[str, Any]) -> Results:
+    """What `to_json` wrote."""
+    quantities = [field.name for field in dataclasses.fields(Entry) if field.type is Quantity]
+    entries = tuple(
+        Entry(**(entry | {name: Quantity(**entry[name]) for name in quantities})) for entry in table["entries"]
+    )
+    return Results(**(dict(table) | {"entries": entries, "lattice": tuple(table["lattice"])}))
+
+
+def _without_infinities(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_infinities(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_infinities(part) for part in value]
+    return finite(value) if isinstance(value, float) else value
