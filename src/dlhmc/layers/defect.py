@@ -3,11 +3,11 @@
 In the frame of a plaquette drawn anew for each trajectory, the steps of a leapfrog trajectory get parameters that
 depend on the distance r from that plaquette only (`rings`):
 
-    kick   v ← e^{s/2}·(e^{s/2}·v − curl(w·β sin x_P + c))      w, c of plaquettes, s of links
+    kick   v ← e^{s/2}·(e^{s/2}·v − curl(w·β sin x_P + c))      w, c of plaquettes, s of links; log|J| = Σ s
     drift  x ← x + e·v + curl(h)                                e of links, h of plaquettes
 
-A trajectory is kick₀, then N_LF times drift and kick. In the paper's letters: s_v = s, t_v = curl((w − ½)β sin x_P + c)
-in units of the step, ε_x = e and t_x = curl h. HMC has w = ε (½ε at the ends), e = ε, s = c = h = 0.
+A trajectory is N_LF times kick and drift, then a last kick. In the paper's letters: s_v = s, t_v is the
+force's change by w and c, ε_x = e and t_x = curl h. HMC has w = ε (½ε at the ends), e = ε and s = c = h = 0.
 
 **Palindrome.** The second half of the trajectory is the mirror image of the first: w, e, h mirrored, s and c mirrored
 with the opposite sign. Let R flip the momentum and C be charge conjugation (x, v) → (−x, −v). Then
@@ -16,7 +16,7 @@ goes both ways with equal probability: one direction suffices, at half the param
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import equinox as eqx
 import jax
@@ -28,24 +28,31 @@ from dlhmc import rng, trig
 from dlhmc.layers.contract import Phase, Trajectory
 from dlhmc.layers.rings import basis, flux_potential, link_distances, moderation, plaquette_distances
 from dlhmc.networks.patch import Patch, Window
-from dlhmc.targets.contract import Target, sum_sites
+from dlhmc.targets.contract import Target
 from dlhmc.targets.u1 import U1
-from dlhmc.targets.u1_links import Links, curl, plaquettes
+from dlhmc.targets.u1_links import Links, Plaquettes, curl, plaquettes
 
+T = TypeVar("T")
 Half = Float[Array, "half radius"]
 
 # c and h in these units: their effect on the acceptance is that much stronger than that of w and s.
 _GENTLE = 0.1
 
 
-class Kick(NamedTuple):
-    """The parameters of a kick as fields on the lattice."""
+class Flow(NamedTuple):
+    """The parameters of the flow of a kick, as fields on the lattice."""
 
     weight: Float[Array, "x t 1"]
     push: Float[Array, "x t 1"]
-    scale: Float[Array, "2 x t 1"]
-    #: the network and the sign with which the second half uses it
+    #: the network, and the sign with which the second half uses it
     patch: tuple[Patch, Array] | None
+
+
+class Scale(NamedTuple):
+    """e^s and e^{s/2} of a kick."""
+
+    of_momentum: Float[Array, "2 x t 1"]
+    of_force: Float[Array, "2 x t 1"]
 
 
 class Drift(NamedTuple):
@@ -101,23 +108,26 @@ class Defect(Trajectory):
 
     def forward(self, target: Target, x: Links, v: Links) -> Phase:
         """F with the defect at plaquette (0, 0)."""
-        target = _u1(target)
-        return self._forward(target, x, v, *self._fields(target, jnp.zeros(2, jnp.int32)))
+        return self._forward(_u1(target), x, v, jnp.zeros(2, jnp.int32))
 
     def inverse(self, target: Target, x: Links, v: Links) -> Phase:
         """F⁻¹: the inverses of all kicks and drifts in the opposite order."""
-        target = _u1(target)
-        place = jnp.zeros(2, jnp.int32)
-        first, kicks, drifts = self._fields(target, place)
+        target, place = _u1(target), jnp.zeros(2, jnp.int32)
+        flows, scales, drifts, log_jacobian = self._fields(target, place)
 
-        def step(phase: Phase, fields: tuple[Kick, Drift]) -> tuple[Phase, None]:
-            kick, drift = fields
-            x, v, log_jacobian = _kick(target, place, phase, kick, forward=False)
-            return Phase(x - _displacement(place, v, drift), v, log_jacobian), None
+        def kick_back(x: Links, v: Links, flow: Flow, scale: Scale) -> Links:
+            return (v + scale.of_force * curl(_flow(place, x, flow))) / scale.of_momentum
 
-        start = Phase(x, v, jnp.zeros(x.shape[-1], x.dtype))
-        phase, _ = jax.lax.scan(step, start, (kicks, drifts), reverse=True)
-        return _kick(target, place, phase, first, forward=False)
+        def step(phase: tuple[Links, Links], fields: tuple[Flow, Scale, Drift]) -> tuple[tuple[Links, Links], None]:
+            x, v = phase
+            flow, scale, drift = fields
+            x = x - _displacement(place, v, drift)
+            return (x, kick_back(x, v, flow, scale)), None
+
+        last = _last(flows), _last(scales)
+        others = _but_last(flows), _but_last(scales), drifts
+        (x, v), _ = jax.lax.scan(step, (x, kick_back(x, v, *last)), others, reverse=True)
+        return Phase(x, v, jnp.full(x.shape[-1], -log_jacobian))
 
     def propose(self, key: Key[Array, ""], target: Target, x: Links, v: Links) -> Phase:
         """F at a place drawn for all chains together, with charge conjugation drawn for each chain."""
@@ -125,32 +135,32 @@ class Defect(Trajectory):
         place_key, sign_key = jax.random.split(key)
         place = jax.random.randint(place_key, (2,), 0, jnp.asarray(target.lattice))
         sign = jnp.where(rng.coin(sign_key, x.shape[-1:]), 1, -1).astype(x.dtype)
-        end = self._forward(target, sign * x, sign * v, *self._fields(target, place), place)
+        end = self._forward(target, sign * x, sign * v, place)
         return Phase(sign * end.x, sign * end.v, end.log_jacobian)
 
-    def _forward(
-        self,
-        target: U1,
-        x: Links,
-        v: Links,
-        first: Kick,
-        kicks: Kick,
-        drifts: Drift,
-        place: Int[Array, "2"] | None = None,
-    ) -> Phase:
-        at = jnp.zeros(2, jnp.int32) if place is None else place
+    def _forward(self, target: U1, x: Links, v: Links, place: Int[Array, "2"]) -> Phase:
+        flows, scales, drifts, log_jacobian = self._fields(target, place)
+        # The flow is carried, because what a loop carries is written to memory: fused with the curl, its sines would
+        # be computed four times.
+        Carry = tuple[Links, Links, Plaquettes]
 
-        def step(phase: Phase, fields: tuple[Kick, Drift]) -> tuple[Phase, None]:
-            kick, drift = fields
-            x = phase.x + _displacement(at, phase.v, drift)
-            return _kick(target, at, Phase(x, phase.v, phase.log_jacobian), kick, forward=True), None
+        def kick(v: Links, flow: Plaquettes, scale: Scale) -> Links:
+            return scale.of_momentum * v - scale.of_force * curl(flow)
 
-        phase = Phase(x, v, jnp.zeros(x.shape[-1], x.dtype))
-        phase = _kick(target, at, phase, first, forward=True)
-        return jax.lax.scan(step, phase, (kicks, drifts))[0]
+        def step(carry: Carry, fields: tuple[Flow, Scale, Drift]) -> tuple[Carry, None]:
+            x, v, flow = carry
+            next_flow, scale, drift = fields
+            v = kick(v, flow, scale)
+            x = x + _displacement(place, v, drift)
+            return (x, v, _flow(place, x, next_flow)), None
 
-    def _fields(self, target: U1, place: Int[Array, "2"]) -> tuple[Kick, Kick, Drift]:
-        """The first kick, the other kicks and all drifts, as fields around the plaquette `place`.
+        first, following = jax.tree.map(lambda a: a[0], flows), jax.tree.map(lambda a: a[1:], flows)
+        fields = following, _but_last(scales), drifts
+        (x, v, flow), _ = jax.lax.scan(step, (x, v, _flow(place, x, first)), fields)
+        return Phase(x, kick(v, flow, _last(scales)), jnp.full(x.shape[-1], log_jacobian))
+
+    def _fields(self, target: U1, place: Int[Array, "2"]) -> tuple[Flow, Scale, Drift, Array]:
+        """All kicks (flow and scale) and drifts as fields around the plaquette `place`, and log|J| = Σ s.
 
         The defect moves and the configuration stays: these fields have no chain axis, so that costs nothing.
         """
@@ -174,38 +184,38 @@ class Defect(Trajectory):
             sign = jnp.asarray(np.sign(np.arange(kicks)[::-1] - np.arange(kicks)), dtype)
             padded = jax.tree.map(lambda a: _mirror(_pad(a, (kicks + 1) // 2), kicks), of_kicks)
             patches = (padded, sign), jax.tree.map(lambda a: _mirror(a, self.number), of_drifts)
-        kick = Kick(
+        flow = Flow(
             coupling * base * weight,
             _mirror_odd(on(on_plaquettes, _GENTLE * self.push), self.number + 1),
-            _mirror_odd(on(on_links, self.scale), self.number + 1),
             patches[0],
         )
+        scale = _mirror_odd(on(on_links, self.scale), self.number + 1)
         drift = Drift(
             base * jnp.exp(_mirror(on(on_links, self.log_step), self.number)),
             _mirror(jax.vmap(curl)(on(on_plaquettes, _GENTLE * self.shift)), self.number),
             patches[1],
         )
-        return jax.tree.map(lambda a: a[0], kick), jax.tree.map(lambda a: a[1:], kick), drift
+        return flow, Scale(jnp.exp(scale), jnp.exp(0.5 * scale)), drift, jnp.sum(scale)
 
 
-def _kick(target: U1, place: Int[Array, "2"], phase: Phase, kick: Kick, *, forward: bool) -> Phase:
-    """v′ = e^{s/2}·(e^{s/2}·v − f) with f = curl(w·β sin x_P + c); inverse v = e^{−s/2}·(e^{−s/2}·v′ + f)."""
-    x, v, log_jacobian = phase
+def _flow(place: Int[Array, "2"], x: Links, flow: Flow) -> Plaquettes:
+    """w·β sin x_P + c, the derivative of the action in the defect by each plaquette; a network adds to it."""
     angles = plaquettes(x)
-    sine = trig.sin(angles)
-    flow = kick.weight * sine + kick.push
-    if kick.patch is not None:
-        network, sign = kick.patch
-        window = Window(place, network.side)
-        seen = window.cut(angles)
-        flow = window.add(flow, sign * network(jnp.stack([sign * trig.sin(seen), trig.cos(seen)])))
-    force = curl(flow)
-    log_scale = sum_sites(kick.scale)
-    if forward:
-        root = jnp.exp(0.5 * kick.scale)
-        return Phase(x, root * (root * v - force), log_jacobian + log_scale)
-    root = jnp.exp(-0.5 * kick.scale)
-    return Phase(x, root * (root * v + force), log_jacobian - log_scale)
+    result = flow.weight * trig.sin(angles) + flow.push
+    if flow.patch is None:
+        return result
+    network, sign = flow.patch
+    window = Window(place, network.side)
+    seen = window.cut(angles)
+    return window.add(result, sign * network(jnp.stack([sign * trig.sin(seen), trig.cos(seen)])))
+
+
+def _last(fields: T) -> T:
+    return jax.tree.map(lambda a: a[-1], fields)
+
+
+def _but_last(fields: T) -> T:
+    return jax.tree.map(lambda a: a[:-1], fields)
 
 
 def _displacement(place: Int[Array, "2"], v: Links, drift: Drift) -> Links:

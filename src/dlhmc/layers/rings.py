@@ -9,16 +9,16 @@ from numpy.typing import NDArray
 Numbers = NDArray[np.float64]
 
 
-def default_radii(unit: float, reach: float) -> tuple[float, ...]:
+def default_radii(reach: float) -> tuple[float, ...]:
     """Radii at which functions have a value: close together near the centre, then ever wider up to `reach`.
 
-    >>> [round(r, 2) for r in default_radii(1.0, 8.0)]
+    >>> [round(r, 2) for r in default_radii(8.0)]
     [0.0, 1.0, 1.41, 2.0, 2.24, 3.0, 4.0, 5.0, 6.25, 8.0]
     """
-    radii = [0.0, 1.0, math.sqrt(2), 2.0, math.sqrt(5)]
-    while (following := radii[-1] + max(unit, 0.25 * radii[-1])) < 0.9 * reach:
-        radii.append(math.ceil(following) if following < 6 else following)
-    return (*radii, max(reach, radii[-1] + 1))
+    radii = [0.0, 1.0, math.sqrt(2), 2.0, math.sqrt(5), 3.0, 4.0]
+    while (following := radii[-1] * 1.25) < 0.9 * reach:
+        radii.append(following)
+    return (*(r for r in radii if r < 0.9 * reach), reach)
 
 
 def plaquette_distances(lattice: tuple[int, int]) -> Numbers:
