@@ -16,9 +16,7 @@ from dlhmc.models import ModelConfig
 from dlhmc.networks import SQT, Network
 from dlhmc.targets import U1, Gaussian, GaussianMixture, correlated_gaussian
 from dlhmc.testing import check_stationarity
-from dlhmc.training.loss import charge_loss, jump_loss
-from dlhmc.training.schedule import Knots
-from dlhmc.training.step import Algorithm
+from dlhmc.training import Algorithm, Knots, charge_loss, jump_loss, train
 
 P_VALUE = 1e-3  # an exact kernel fails each χ² with this probability at a new seed, and each weight test with 3e-3
 BROKEN = 1e-9
@@ -38,22 +36,11 @@ def shaken(trajectory, scale, seed=9):
     return eqx.combine(jax.tree.unflatten(structure, noisy), static)
 
 
-def trained(target, trajectory, loss, steps, chains=64, symmetric=False):
-    algorithm = Algorithm(target, Knots([(0, 1.0)]), None, loss, optax.adam(3e-3), symmetric)
-    draws = target.exact_draws()
-
-    @eqx.filter_jit
-    def run(algorithm, trajectory, draws):
-        state = algorithm.begin(trajectory, draws.draw(jax.random.key(1), chains, jnp.dtype(jnp.result_type(float))))
-        arrays, static = eqx.partition(state, eqx.is_array)
-
-        def one(index, arrays):
-            new, _ = algorithm.step(jnp.uint32(3), index, eqx.combine(arrays, static))
-            return eqx.filter(new, eqx.is_array)
-
-        return eqx.combine(jax.lax.fori_loop(0, steps, one, arrays), static).trajectory
-
-    return run(algorithm, trajectory, draws)
+def trained(target, trajectory, loss, steps, chains=64):
+    algorithm = Algorithm(target, Knots([(0, 1.0)]), None, loss, optax.adam(3e-3))
+    dtype = jnp.dtype(jnp.result_type(float))
+    x = jax.jit(lambda draws, key: draws.draw(key, chains, dtype))(target.exact_draws(), jax.random.key(1))
+    return train(algorithm, trajectory, x, steps=steps, seed=3)[0].trajectory
 
 
 U1_SMALL = lambda: U1((4, 4), 2.0)  # noqa: E731

@@ -27,6 +27,7 @@ class RunDirectory:
         self.config = path / "config.toml"
         self.manifest = path / "manifest.json"
         self.metrics = path / "metrics.jsonl"
+        self.tensorboard = path / "tensorboard"
         self.history = path / "history.zarr"
         self.checkpoints = path / "checkpoints"
         self.summary = path / "summary.json"
