@@ -20,7 +20,7 @@ _VERSIONED = ("dlhmc", "jax", "jaxlib", "equinox", "orbax-checkpoint", "zarr", "
 
 
 class RunDirectory:
-    """config.toml, manifest.json, metrics.jsonl, history.zarr, checkpoints/, summary.json; after training model.npz."""
+    """Configuration, manifest, metrics, history, checkpoints, summary; after training the model."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
