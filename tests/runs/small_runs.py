@@ -124,7 +124,7 @@ def start(arguments: list[str], directory: Path, environment: dict[str, str]) ->
     process = subprocess.Popen(
         arguments, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8"
     )
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     while time.monotonic() < deadline and process.poll() is None:
         path = directory / "metrics.jsonl"
         if path.exists() and len(path.read_bytes().splitlines()) >= before + 3:

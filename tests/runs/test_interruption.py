@@ -95,7 +95,7 @@ def test_interrupted_training_equals_uninterrupted_training(tmp_path, compilatio
     arguments = command("train", "--config", tmp_path / "config.toml", "--tensorboard", "--out", parts)
     process = start(arguments, parts, compilation_cache)
     process.send_signal(signal.SIGINT)
-    output, errors = process.communicate(timeout=60)
+    output, errors = process.communicate(timeout=300)
     assert process.returncode == ExitCode.INTERRUPTED
     assert errors == ""
     reached = metrics(parts)[-1]["step"]

@@ -1,6 +1,6 @@
 """Networks: functions of ζ that give the (s, q, t) of a leapfrog layer."""
 
 from dlhmc.networks.contract import SQT, Network, Zeta
-from dlhmc.networks.dense import Dense
+from dlhmc.networks.dense import Dense, Linear
 
-__all__ = ["SQT", "Dense", "Network", "Zeta"]
+__all__ = ["SQT", "Dense", "Linear", "Network", "Zeta"]
