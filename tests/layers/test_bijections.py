@@ -3,18 +3,22 @@
 One table feeds all tests: a new layer or network is tested by being listed.
 """
 
+import dataclasses
+import functools
 import itertools
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 
 from dlhmc.layers import RULES, LayerStack, LeapfrogLayer
 from dlhmc.layers.masks import checkerboard_mask, random_mask
 from dlhmc.networks import SQT, Dense, Network
 from dlhmc.targets import U1, correlated_gaussian
+from dlhmc.training import Algorithm, Knots, jump_loss, train
 
 KEY = jax.random.key(7)
 
@@ -77,6 +81,30 @@ def with_random_weights(tree, scale, seed=3):
     return eqx.combine(jax.tree.unflatten(structure, noise), eqx.filter(tree, eqx.is_inexact_array, inverse=True))
 
 
+@functools.cache
+def _trained(target):
+    target, rules = TARGETS[target][0](), TARGETS[target][1]
+    algorithm = Algorithm(target, Knots([(0, 1.0)]), None, jump_loss, optax.adam(3e-3))
+    new = build(target, rules[0], "dense", "random", 3, step=0.1)
+    state, records = train(algorithm, new, start(target, 32, jnp.float64)[0], steps=300)
+    assert records["acceptance"][-50:].mean() > 0.2  # not what a collapse leaves behind
+    return state.trajectory
+
+
+def trained(target, rule, network, dtype=jnp.float64, number=3):
+    """Dense networks as training has made them, if these are to be tested: one training for each target.
+
+    The weights of the scaling rule serve the shift rule, too.
+    """
+    if network != "dense":
+        return ()
+    with jax.enable_x64(True):
+        layers = dataclasses.replace(_trained(target).layers, rule=RULES[rule]())
+        arrays, static = eqx.partition(layers, eqx.is_array)
+        arrays = jax.tree.map(lambda a: a[:number].astype(dtype) if eqx.is_inexact_array(a) else a[:number], arrays)
+        return (LayerStack(eqx.combine(arrays, static)),)
+
+
 def start(target, chains, dtype):
     x = target.start(jax.random.key(0), "hot", chains, dtype)
     return x, target.momentum(jax.random.key(1), x)
@@ -93,12 +121,13 @@ def distance(target, a, b):
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize(("target", "rule", "network", "mask"), CASES)
 def test_round_trip_in_double_precision(target, rule, network, mask):
+    taught = trained(target, rule, network)
     target = TARGETS[target][0]()
     new = build(target, rule, network, mask, 3, step=0.1)
     x, v = start(target, 4, jnp.float64)
     zero, random, large = (with_random_weights(new, scale) for scale in (0.0, 0.3, 1.0))
     directions = ((forward, inverse), (inverse, forward))
-    for trajectory, (there, back) in itertools.product((zero, random, large), directions):
+    for trajectory, (there, back) in itertools.product((zero, random, large, *taught), directions):
         middle = there(trajectory, target, x, v)
         end = back(trajectory, target, middle.x, middle.v)
         size = max(1.0, float(jnp.abs(middle.v).max()), float(jnp.abs(middle.x).max()))
@@ -110,13 +139,15 @@ def test_round_trip_in_double_precision(target, rule, network, mask):
 
 @pytest.mark.parametrize(("target", "rule", "network", "mask"), CASES)
 def test_round_trip_in_single_precision(target, rule, network, mask):
+    taught = trained(target, rule, network, jnp.float32)
     target = TARGETS[target][0]()
-    trajectory = with_random_weights(build(target, rule, network, mask, 3, step=0.1), 0.3)
+    random = with_random_weights(build(target, rule, network, mask, 3, step=0.1), 0.3)
     x, v = start(target, 8, jnp.float32)
-    middle = forward(trajectory, target, x, v)
-    end = inverse(trajectory, target, middle.x, middle.v)
-    assert distance(target, end.x, x) <= 1e-4
-    assert float(jnp.abs(end.v - v).max()) <= 1e-4
+    for trajectory in (random, *taught):
+        middle = forward(trajectory, target, x, v)
+        end = inverse(trajectory, target, middle.x, middle.v)
+        assert distance(target, end.x, x) <= 1e-4
+        assert float(jnp.abs(end.v - v).max()) <= 1e-4
 
 
 @pytest.mark.usefixtures("x64")
@@ -124,22 +155,26 @@ def test_round_trip_in_single_precision(target, rule, network, mask):
 @pytest.mark.parametrize("number", [1, 3])
 @pytest.mark.parametrize(("target", "rule", "network", "mask"), CASES)
 def test_log_jacobian_is_that_of_autodiff(target, rule, network, mask, number, direction):
+    taught = trained(target, rule, network, number=number)
     target = TARGETS[target][0]()
-    trajectory = with_random_weights(build(target, rule, network, mask, number), 0.5)
+    random = with_random_weights(build(target, rule, network, mask, number), 0.5)
     x, v = start(target, 1, jnp.float64)
     size = x.size
 
-    @jax.jit
-    def flat(z):
-        phase = getattr(trajectory, direction)(target, z[:size].reshape(x.shape), z[size:].reshape(x.shape))
-        return jnp.concatenate([phase.x.ravel(), phase.v.ravel()]), phase.log_jacobian[0]
+    @eqx.filter_jit
+    def differentiate(trajectory, z):
+        def flat(z):
+            phase = getattr(trajectory, direction)(target, z[:size].reshape(x.shape), z[size:].reshape(x.shape))
+            return jnp.concatenate([phase.x.ravel(), phase.v.ravel()]), phase.log_jacobian[0]
+
+        return jax.jacfwd(flat, has_aux=True)(z)
 
     z = jnp.concatenate([x.ravel(), v.ravel()])
-    jacobian = jax.jacfwd(lambda z: flat(z)[0])(z)
-    _, expected = np.linalg.slogdet(np.asarray(jacobian))
-    found = float(flat(z)[1])
-    assert abs(found - expected) <= 1e-10
-    assert rule == "shift" or abs(expected) > 1e-3  # otherwise nothing was tested
+    for trajectory in (random, *taught):
+        jacobian, found = differentiate(trajectory, z)
+        _, expected = np.linalg.slogdet(np.asarray(jacobian))
+        assert abs(float(found) - expected) <= 1e-10
+        assert rule == "shift" or abs(expected) > 1e-3  # otherwise nothing was tested
 
 
 @pytest.mark.usefixtures("x64")

@@ -2,16 +2,19 @@
 
 import io
 import json
+import struct
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import google_crc32c
 import jax
 import numpy as np
 import orbax.checkpoint as ocp
 import xarray
 from rich.console import Console
+from tensorboardX.proto.event_pb2 import Event
 
 from dlhmc.errors import ExitCode
 from dlhmc.runs import sampling
@@ -61,6 +64,38 @@ def metrics(path: Path) -> list[dict]:
     return [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
 
 
+def shown_by_tensorboard(path: Path) -> dict[int, dict[str, float]]:
+    """Figures by step from all event files, without those of steps that a later file says to forget."""
+    shown: dict[int, dict[str, float]] = {}
+    for file in sorted((path / "tensorboard").iterdir()):
+        for event in map(Event.FromString, _records(file.read_bytes())):
+            if event.HasField("session_log"):
+                shown = {step: figures for step, figures in shown.items() if step < event.step}
+            elif event.HasField("summary"):
+                assert event.step not in shown
+                shown[event.step] = {value.tag: value.simple_value for value in event.summary.value}
+    return shown
+
+
+def _records(data: bytes):
+    """The records of a TFRecord file, with their checksums checked."""
+    while data:
+        (length,) = struct.unpack("<Q", data[:8])
+        for part, checksum in ((data[:8], data[8:12]), (data[12 : 12 + length], data[12 + length : 16 + length])):
+            crc = google_crc32c.value(part)
+            assert struct.unpack("<I", checksum)[0] == (((crc >> 15) | (crc << 17)) + 0xA282EAD8) % 2**32
+        yield data[12 : 12 + length]
+        data = data[16 + length :]
+
+
+def assert_tensorboard_shows_the_metrics(path: Path) -> None:
+    lines = {line.pop("step"): line for line in metrics(path)}
+    shown = shown_by_tensorboard(path)
+    assert shown.keys() == lines.keys()
+    for step, line in lines.items():
+        assert shown[step] == {name: float(np.float32(value)) for name, value in line.items()}
+
+
 def assert_same_run(one: Path, other: Path) -> None:
     """Bit for bit: every history and the final state."""
     first, second = histories(one), histories(other)
@@ -69,6 +104,11 @@ def assert_same_run(one: Path, other: Path) -> None:
         assert array.dtype == second[name].dtype
         np.testing.assert_array_equal(array, second[name], err_msg=name)
         assert array.tobytes() == second[name].tobytes()
+    assert_same_state(one, other)
+
+
+def assert_same_state(one: Path, other: Path) -> None:
+    """Bit for bit: every array of the last checkpoint."""
     for a, b in zip(state(one), state(other), strict=True):
         assert a.dtype == b.dtype
         assert a.tobytes() == b.tobytes()
@@ -84,7 +124,7 @@ def start(arguments: list[str], directory: Path, environment: dict[str, str]) ->
     process = subprocess.Popen(
         arguments, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8"
     )
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     while time.monotonic() < deadline and process.poll() is None:
         path = directory / "metrics.jsonl"
         if path.exists() and len(path.read_bytes().splitlines()) >= before + 3:

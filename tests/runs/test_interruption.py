@@ -1,12 +1,24 @@
 import io
 import signal
 
+import numpy as np
 import pytest
 from rich.console import Console
-from small_runs import assert_same_run, command, metrics, resume, run, start, tiny
+from small_runs import (
+    assert_same_run,
+    assert_same_state,
+    assert_tensorboard_shows_the_metrics,
+    command,
+    metrics,
+    resume,
+    run,
+    start,
+    tiny,
+)
 
 from dlhmc.errors import ExitCode, UserError
-from dlhmc.runs import config, sampling
+from dlhmc.runs import config, sampling, training
+from dlhmc.runs.config import TrainConfig
 
 # Chunks that are short, so that a signal comes between many of them; the uninterrupted run has long ones.
 LONG = {"trajectories": 200, "hits": 1, "keep_configurations": 4}
@@ -66,3 +78,35 @@ def test_a_killed_run_equals_the_uninterrupted_one(arguments, tmp_path, compilat
     resume(directory)
     assert_same_run(uninterrupted, directory)
     assert metrics(directory)[-1]["step"] == 210
+
+
+def without_times(lines):
+    return [{name: value for name, value in line.items() if name != "steps_per_second"} for line in lines]
+
+
+def test_interrupted_training_equals_uninterrupted_training(tmp_path, compilation_cache):
+    settings = {"lattice": (4, 4), "beta": 2.0, "hidden": (4,), "leapfrog_steps": 1, "chains": 4, "start": "cold"}
+    config.save(TrainConfig(**settings, steps=300, burn_in=1, chunk=2), tmp_path / "config.toml")
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    quiet = Console(file=io.StringIO())
+    assert training.train(config.load(TrainConfig, tmp_path / "config.toml"), whole, quiet) == ExitCode.OK
+
+    arguments = command("train", "--config", tmp_path / "config.toml", "--tensorboard", "--out", parts)
+    process = start(arguments, parts, compilation_cache)
+    process.send_signal(signal.SIGINT)
+    output, errors = process.communicate(timeout=300)
+    assert process.returncode == ExitCode.INTERRUPTED
+    assert errors == ""
+    reached = metrics(parts)[-1]["step"]
+    assert 0 < reached < 300
+    assert f"stopped after {reached} of 300 steps" in output
+    assert_tensorboard_shows_the_metrics(parts)
+    assert training.resume(parts, quiet) == ExitCode.OK
+
+    assert_same_state(whole, parts)
+    assert without_times(metrics(whole)) == without_times(metrics(parts))
+    assert_tensorboard_shows_the_metrics(parts)
+    with np.load(whole / "model.npz") as one, np.load(parts / "model.npz") as other:
+        assert one.keys() == other.keys()
+        for name in one.keys() - {"description"}:
+            assert one[name].tobytes() == other[name].tobytes()

@@ -2,12 +2,15 @@
 
 import io
 import json
+import re
+import sys
 
 import equinox as eqx
 import jax
 import numpy as np
 import pytest
 from rich.console import Console
+from small_runs import assert_tensorboard_shows_the_metrics, shown_by_tensorboard
 
 from dlhmc import models
 from dlhmc.errors import ExitCode, UserError
@@ -59,6 +62,15 @@ class Interrupting(Training):
         return "interrupted" if len(self._recent.get("loss", ())) >= 6 else None
 
 
+class Crashing(Training):
+    """Dies after half of the steps, before it has saved them."""
+
+    def advance(self, step, count):
+        if step == 6:
+            raise RuntimeError("crash")
+        super().advance(step, count)
+
+
 def test_half_resume_half_equals_the_whole(finished, tmp_path):
     config = TrainConfig(**SMALL, chunk=3)
     algorithm, draws = plan(config)
@@ -81,6 +93,35 @@ def test_files_of_a_run(finished):
     description = models.read_description(directory.model)
     assert description["target"] == {"name": "u1", "lattice": [4, 4], "beta": 2.0}
     assert load(TrainConfig, directory.config) == TrainConfig(**SMALL)
+    assert not directory.tensorboard.exists()
+
+
+def test_a_finished_run_can_be_resumed(finished):
+    before = arrays_of(RunDirectory(finished).model)
+    assert resume(finished, console(), quiet=True) is ExitCode.OK
+    for name, array in arrays_of(RunDirectory(finished).model).items():
+        np.testing.assert_array_equal(array, before[name])
+
+
+def test_tensorboard_shows_the_metrics_also_after_a_crash(tmp_path):
+    """As after a power cut: events are there of steps after the checkpoint that the run goes on from."""
+    config = TrainConfig(**SMALL, chunk=3, tensorboard=True)
+    algorithm, draws = plan(config)
+    with new_run("train", config, tmp_path / "run") as directory:
+        work = Crashing(config, directory, algorithm, begin_state(config, algorithm, draws))
+        with pytest.raises(RuntimeError, match="crash"):
+            execute(work, directory, console(), quiet=True, resuming=False, chunk=3)
+    assert sorted(shown_by_tensorboard(tmp_path / "run")) == [3, 6]
+    assert resume(tmp_path / "run", console(), quiet=True) is ExitCode.OK
+    assert sorted(shown_by_tensorboard(tmp_path / "run")) == [3, 6, 9, 12]
+    assert_tensorboard_shows_the_metrics(tmp_path / "run")
+
+
+def test_tensorboard_must_be_installed(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "tensorboardX", None)  # as Python marks what cannot be imported
+    with pytest.raises(UserError, match=re.escape("pip install 'dlhmc[tensorboard]'")):
+        train(TrainConfig(**SMALL, tensorboard=True), tmp_path / "x", console(), quiet=True)
+    assert not (tmp_path / "x").exists()
 
 
 def test_sampling_with_a_model_at_another_coupling(finished, tmp_path):

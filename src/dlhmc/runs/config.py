@@ -153,6 +153,8 @@ class TrainConfig:
     """double precision"""
     chunk: int | None = None
     """steps between two looks at the progress; adapted to about a second if not given"""
+    tensorboard: bool = False
+    """write TensorBoard files, too, into the folder tensorboard of the run"""
 
     def __post_init__(self) -> None:
         """Refuse what cannot run."""

@@ -20,13 +20,14 @@ _VERSIONED = ("dlhmc", "jax", "jaxlib", "equinox", "orbax-checkpoint", "zarr", "
 
 
 class RunDirectory:
-    """config.toml, manifest.json, metrics.jsonl, history.zarr, checkpoints/, summary.json; after training model.npz."""
+    """Configuration, manifest, metrics, history, checkpoints, summary; after training the model."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.config = path / "config.toml"
         self.manifest = path / "manifest.json"
         self.metrics = path / "metrics.jsonl"
+        self.tensorboard = path / "tensorboard"
         self.history = path / "history.zarr"
         self.checkpoints = path / "checkpoints"
         self.summary = path / "summary.json"

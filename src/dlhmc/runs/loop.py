@@ -5,6 +5,7 @@ import os
 import shlex
 import time
 from abc import ABC, abstractmethod
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from dlhmc.runs.checkpoint import Checkpoints
 from dlhmc.runs.directory import RunDirectory
 from dlhmc.runs.interruption import Interruption, watch_signals
 from dlhmc.runs.progress import Display
+from dlhmc.runs.tensorboard import event_file
 
 _SECONDS_PER_CHUNK = 1.0
 _SECONDS_BETWEEN_CHECKPOINTS = 10.0
@@ -28,6 +30,8 @@ class Work(ABC):
     unit: str
     total: int
     capacity: int
+    #: whether the metrics go to TensorBoard, too
+    tensorboard: bool = False
 
     @abstractmethod
     def create(self) -> None:
@@ -113,15 +117,19 @@ def drive(
     """Run from `step` until done or interrupted, save, and return the step reached."""
     length = min(work.capacity, chunk or _FIRST_CHUNK)
     saved = time.monotonic()
-    with directory.metrics.open("a", encoding="utf-8") as metrics:
+    board = event_file(directory.tensorboard, step) if work.tensorboard else nullcontext()
+    with directory.metrics.open("a", encoding="utf-8") as metrics, board as events:
         while step < work.total and not interruption and work.verdict() is None:
             count = min(length, work.next_stop(step) - step)
             started = time.perf_counter()
             work.advance(step, count)
             rate = count / (time.perf_counter() - started)
             step += count
-            metrics.write(json.dumps({"step": step, "steps_per_second": rate} | work.metrics()) + "\n")
+            figures = {"steps_per_second": rate} | work.metrics()
+            metrics.write(json.dumps({"step": step} | figures) + "\n")
             metrics.flush()
+            if events is not None:
+                events.add(step, figures)
             display.update(step, f"{work.facts()}  {float(f'{rate:.3g}'):g}/s")
             if chunk is None:
                 length = max(1, min(work.capacity, round(rate * _SECONDS_PER_CHUNK)))

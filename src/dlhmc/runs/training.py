@@ -22,11 +22,10 @@ from dlhmc.runs.config import TrainConfig
 from dlhmc.runs.directory import RunDirectory, new_run, old_run, write_json
 from dlhmc.runs.loop import Work, execute
 from dlhmc.runs.progress import format_duration
+from dlhmc.runs.tensorboard import require_tensorboard
 from dlhmc.targets import U1
 from dlhmc.targets.contract import ExactDraws
-from dlhmc.training.loss import LOSSES
-from dlhmc.training.schedule import Knots, learning_rate
-from dlhmc.training.step import Algorithm, TrainState
+from dlhmc.training import LOSSES, Algorithm, Knots, TrainState, advance, learning_rate
 
 _CAPACITY = 1024
 # Averages on the progress line are over about so many steps.
@@ -35,6 +34,8 @@ _SHOWN = 200
 
 def train(config: TrainConfig, path: Path, console: Console, *, quiet: bool = False) -> ExitCode:
     """Train in a new directory."""
+    if config.tensorboard:
+        require_tensorboard()
     with jax.enable_x64(config.float64):
         # Before anything is written: a model to start from may not fit.
         algorithm, draws = plan(config)
@@ -47,6 +48,8 @@ def train(config: TrainConfig, path: Path, console: Console, *, quiet: bool = Fa
 def resume(path: Path, console: Console, *, quiet: bool = False) -> ExitCode:
     """Go on with an interrupted training run."""
     with old_run("train", TrainConfig, path) as (directory, config), jax.enable_x64(config.float64):
+        if config.tensorboard:
+            require_tensorboard()
         algorithm, draws = plan(config)
         # The parameters come from the checkpoint; the model once started from may be gone.
         state = begin_state(dataclasses.replace(config, model=None), algorithm, draws)
@@ -138,29 +141,6 @@ def _model_key(seed: Int[Array, ""]) -> Array:
     return rng.step_key(seed, rng.Purpose.MODEL, jnp.zeros((), jnp.uint32))
 
 
-@eqx.filter_jit
-def advance(
-    algorithm: Algorithm, seed: Array, state: TrainState, first: Array, count: Array, capacity: int
-) -> tuple[TrainState, dict[str, Array]]:
-    """`count` ≤ `capacity` training steps from step `first` on; ends early if training halts."""
-    arrays, static = eqx.partition(state, eqx.is_array)
-    Loop = tuple[Array, Any, dict[str, Array]]
-
-    def going(loop: Loop) -> Array:
-        index, arrays, _ = loop
-        return (index < count) & ~arrays.guard.halted
-
-    def one(loop: Loop) -> Loop:
-        index, arrays, buffers = loop
-        new, records = algorithm.step(seed, first + index, eqx.combine(arrays, static))
-        filled = {name: buffers[name].at[index].set(value) for name, value in records.items()}
-        return index + 1, eqx.filter(new, eqx.is_array), filled
-
-    buffers = {name: jnp.zeros(capacity, state.x.dtype) for name in algorithm.record_names}
-    _, arrays, buffers = jax.lax.while_loop(going, one, (jnp.zeros((), jnp.int32), arrays, buffers))
-    return eqx.combine(arrays, static), buffers
-
-
 class Training(Work):
     """Steps of Algorithm 1."""
 
@@ -171,6 +151,7 @@ class Training(Work):
         self.state = state
         self.title, self.unit = f"train {config.network}", "steps"
         self.total = config.steps
+        self.tensorboard = config.tensorboard
         self.capacity = max(1, min(config.steps, config.chunk or _CAPACITY))
         self.seconds = 0.0
         self._recent: dict[str, NDArray[Any]] = {}
@@ -185,6 +166,7 @@ class Training(Work):
         step, arrays, notes = checkpoints.restore(arrays)
         self.state = eqx.combine(arrays, static)
         self.seconds = float(notes["seconds"])
+        self._recent = {name: np.asarray(rows, self.state.x.dtype) for name, rows in notes["recent"].items()}
         return step
 
     def compile(self) -> None:
@@ -241,8 +223,9 @@ class Training(Work):
         )
 
     def checkpoint(self) -> tuple[Any, dict[str, Any]]:
-        """The whole state, and the time used."""
-        return eqx.filter(self.state, eqx.is_array), {"seconds": self.seconds}
+        """The whole state, and what the metrics need: averages do not begin afresh when a run goes on."""
+        recent = {name: rows.tolist() for name, rows in self._recent.items()}
+        return eqx.filter(self.state, eqx.is_array), {"seconds": self.seconds, "recent": recent}
 
     def _save_model(self, which: str) -> None:
         guard = self.state.guard

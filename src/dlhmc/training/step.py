@@ -71,7 +71,7 @@ class Algorithm(eqx.Module):
     beta: Knots | None
     loss: Loss = eqx.field(static=True)
     optimiser: optax.GradientTransformation = eqx.field(static=True)
-    symmetric: bool = eqx.field(static=True)
+    symmetric: bool = eqx.field(static=True, default=False)
 
     def target_at(self, step: Int[Array, ""]) -> Target:
         """p_t(x) ∝ e^{−γ_t S_β(x)}, eq. (7)."""

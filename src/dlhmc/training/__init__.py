@@ -1,0 +1,20 @@
+"""Training: Algorithm 1 of the paper, its losses and schedules."""
+
+from dlhmc.training.loop import advance, train
+from dlhmc.training.loss import LOSSES, Loss, Transition, charge_loss, jump_loss
+from dlhmc.training.schedule import Knots, learning_rate
+from dlhmc.training.step import Algorithm, TrainState
+
+__all__ = [
+    "LOSSES",
+    "Algorithm",
+    "Knots",
+    "Loss",
+    "TrainState",
+    "Transition",
+    "advance",
+    "charge_loss",
+    "jump_loss",
+    "learning_rate",
+    "train",
+]
