@@ -115,11 +115,12 @@ def begin_state(config: TrainConfig, algorithm: Algorithm, draws: ExactDraws | N
     """Parameters, chains and optimiser before the first step, burn-in included."""
     seed = jax.device_put(np.uint32(config.seed))
     build = eqx.filter_jit(lambda s: models.build(model_config(config), algorithm.target, _model_key(s)))
-    trajectory = build(seed)
-    if config.model is not None:
+    if config.model is None:
+        trajectory = build(seed)
+    else:
         file = models.find(config.model)
         targets.require_target_of_model(file, config.target)
-        trajectory = models.load(file, trajectory)
+        trajectory = models.load(file, build(seed))
 
     @eqx.filter_jit
     def begin(algorithm: Algorithm, trajectory: Any, draws: ExactDraws | None, seed: Array) -> TrainState:
