@@ -46,6 +46,10 @@ def refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
         ("--lattice 1 4", "--lattice is 1 4"),
         ("--chains 0", "--chains is 0"),
         ("--hits -1", "--hits is -1"),
+        ("--target mixture --beta 2", "--beta is for the target u1, not for mixture"),
+        ("--lattice 4 4 --target=funnel", "--lattice is for the target u1, not for funnel"),
+        ("--target mixture --hits 1", "--hits is for the target u1, not for mixture"),
+        ("--model nowhere", "There is no model or training run nowhere"),
         ("--keep-configurations 99999", "--keep-configurations is 99999"),
         ("--warmup 0", "The step size is tuned during the warm-up"),
         ("--config missing.toml", "There is no configuration file missing.toml"),
@@ -84,6 +88,8 @@ def test_a_misspelt_command_or_option_gets_a_suggestion(capsys):
     assert refused(["xyz"], capsys) == "dlhmc: There is no command 'xyz': see 'dlhmc --help'.\n"
     assert "--lattice" in refused(["sample", "--lattise", "4", "4"], capsys)
     assert "hmc" in refused(["sample", "--kernel", "hcm"], capsys)
+    assert "mixture" in refused(["sample", "--target", "mixtuer"], capsys)
+    assert "presets are for the target u1" in refused(["train", "--target", "mixture", "--preset", "laptop"], capsys)
     assert "--chains" in refused(["sample", "--chains", "many"], capsys)
 
 
@@ -104,7 +110,9 @@ def test_help_lists_all_options_of_sample(capsys):
     with pytest.raises(SystemExit):
         cli.run(["sample", "--help"])
     text = capsys.readouterr().out
-    options = "kernel lattice beta chains trajectories seed out leapfrog-steps step-size integrator hits warmup start"
+    options = (
+        "kernel target lattice beta chains trajectories seed out leapfrog-steps step-size integrator hits warmup start"
+    )
     for option in [*options.split(), "keep-configurations", "float64", "config", "dry-run", "quiet"]:
         assert f"--{option}" in text
     assert max(map(len, text.splitlines())) <= 80

@@ -1,11 +1,13 @@
 """The code in the documentation runs as it stands there."""
 
+import doctest
 import re
 from pathlib import Path
 
 import equinox as eqx
 import jax
 import numpy as np
+import pytest
 
 DOCS = Path(__file__).parents[1] / "docs"
 
@@ -43,3 +45,10 @@ def test_a_network_of_ones_own(capsys):
     # An exact kernel fails with these probabilities at a new seed: 1e-3 and 3e-3.
     assert names["result"].p_value > 1e-3
     assert abs(names["result"].weight_pull) < 3
+
+
+@pytest.mark.parametrize("page", ["euclidean.md"])
+def test_examples(page):
+    result = doctest.testfile(str(DOCS / page), module_relative=False)
+    assert result.attempted > 0
+    assert result.failed == 0

@@ -2,17 +2,19 @@
 
 import dataclasses
 import difflib
+import math
 import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeVar, get_args
 
 import tyro
 
 from dlhmc import __version__
 from dlhmc.comparison.config import CompareConfig
 from dlhmc.errors import ExitCode, UserError
+from dlhmc.names import TargetName
 from dlhmc.runs.config import TRAIN_PRESETS, SampleConfig, TrainConfig, load
 
 if TYPE_CHECKING:
@@ -264,13 +266,25 @@ def _parse(name: str, options: type[T], arguments: list[str]) -> T:
 
 
 def _defaults(kind: type[C], arguments: list[str]) -> C:
-    """The settings of --config or --preset: the defaults that other options override."""
+    """The settings of --config, --preset or --model: the defaults that other options override.
+
+    Defaults depend on the target, so it is looked at first.
+    """
+    target = _value_of("--target", arguments)
+    settings: dict[str, Any] = {"target": target} if target in get_args(TargetName) else {}
     if (file := _value_of("--config", arguments)) is not None:
-        return load(kind, Path(file))
-    preset: dict[str, Any] = (
-        TRAIN_PRESETS.get(_value_of("--preset", arguments) or "", {}) if kind is TrainConfig else {}
-    )
-    return kind(**preset)
+        return load(kind, Path(file), **settings)
+    if kind is TrainConfig and (preset := TRAIN_PRESETS.get(_value_of("--preset", arguments) or "")):
+        if settings.get("target", "u1") != "u1":
+            raise UserError(f"The presets are for the target u1, not for {target}: leave out --preset.")
+        settings |= preset
+    if kind is SampleConfig and (model := _value_of("--model", arguments)) is not None:
+        from dlhmc.runs.targets import settings_of_model
+
+        trained_for = settings_of_model(model)
+        if settings.get("target", trained_for["target"]) == trained_for["target"]:
+            settings = trained_for
+    return kind(**settings)
 
 
 def _value_of(option: str, arguments: list[str]) -> str | None:
@@ -301,8 +315,10 @@ def _settings_text(config: SampleConfig | TrainConfig | CompareConfig) -> str:
 
 
 def _plan_text(config: SampleConfig, out: Path) -> str:
-    history = 4 * 5 * config.trajectories * config.chains / 1e6
-    kept = config.keep_configurations * 2 * config.lattice[0] * config.lattice[1] * config.chains * 4 / 1e6
+    from dlhmc.runs.targets import build
+
+    history = 4 * 6 * config.trajectories * config.chains / 1e6
+    kept = config.keep_configurations * math.prod(build(config).shape) * config.chains * 4 / 1e6
     total = (history + kept) * (2 if config.float64 else 1)
     return "\n".join(
         [_settings_text(config), f"would run in {out}, with at most {total:.0f} MB of history (before compression)"]

@@ -2,6 +2,7 @@
 
 from typing import Literal
 
+TargetName = Literal["u1", "mixture", "ill-conditioned-gaussian", "correlated-gaussian", "rough-well", "funnel"]
 Start = Literal["hot", "cold", "exact"]
 Scheme = Literal["leapfrog", "omelyan"]
 KernelName = Literal["hmc", "exact", "dlhmc"]

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from dlhmc.errors import UserError
-from dlhmc.runs.config import SampleConfig, load, save
+from dlhmc.runs.config import SampleConfig, TrainConfig, load, save
 
 
 @pytest.mark.parametrize(
@@ -54,6 +54,7 @@ def test_tuning_needs_a_warmup():
     "config",
     [
         SampleConfig(),
+        SampleConfig(target="mixture"),
         SampleConfig(
             kernel="exact", lattice=(2, 6), beta=0.5, step_size=0.25, start="cold", float64=True, hits=2, chunk=3
         ),
@@ -62,6 +63,23 @@ def test_tuning_needs_a_warmup():
 def test_a_saved_configuration_comes_back(config, tmp_path):
     save(config, tmp_path / "config.toml")
     assert load(SampleConfig, tmp_path / "config.toml") == config
+
+
+def test_defaults_depend_on_the_target():
+    assert (SampleConfig().lattice, SampleConfig().beta) == ((16, 16), 7.0)
+    assert (SampleConfig(target="funnel").lattice, SampleConfig(target="funnel").beta) == (None, None)
+    assert (TrainConfig().rule, TrainConfig().loss) == ("circle", "charge")
+    assert (TrainConfig(target="mixture").rule, TrainConfig(target="mixture").loss) == ("affine", "jump")
+    with pytest.raises(UserError, match="no topological charge: use --loss jump"):
+        TrainConfig(target="mixture", loss="charge")
+    with pytest.raises(UserError, match="--symmetric is for the target u1"):
+        TrainConfig(target="mixture", symmetric=True)
+
+
+def test_the_target_of_a_file_can_be_overridden(tmp_path):
+    (tmp_path / "config.toml").write_text("chains = 9\n")
+    config = load(SampleConfig, tmp_path / "config.toml", target="mixture")
+    assert config == SampleConfig(target="mixture", chains=9)
 
 
 def test_hyphens_and_whole_numbers_are_understood(tmp_path):
@@ -76,7 +94,7 @@ def test_hyphens_and_whole_numbers_are_understood(tmp_path):
     ("text", "sentence"),
     [
         ("chians = 4", "unknown key 'chians': did you mean 'chains'?"),
-        ("q = 4", "unknown key 'q': known keys: kernel, lattice"),
+        ("q = 4", "unknown key 'q': known keys: kernel, target"),
         ("beta = 'seven'", "beta = 'seven', but it must be a number"),
         ("beta = true", "beta = True, but it must be a number"),
         ("beta = nan", "--beta is nan"),
@@ -110,7 +128,15 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path):
 
 
 def test_default_directories_differ_where_runs_do():
-    kinds = [{}, {"hits": 1}, {"kernel": "exact"}, {"lattice": (4, 8)}, {"beta": 6.5}, {"seed": 2}]
+    kinds = [
+        {},
+        {"hits": 1},
+        {"kernel": "exact"},
+        {"lattice": (4, 8)},
+        {"beta": 6.5},
+        {"seed": 2},
+        {"target": "funnel"},
+    ]
     directories = {SampleConfig(**kind).default_directory for kind in kinds}
     assert len(directories) == len(kinds)
     assert Path("runs") / "hmc-16x16-b7-seed1" in directories

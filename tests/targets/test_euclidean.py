@@ -1,4 +1,5 @@
 import itertools
+from typing import ClassVar, get_args
 
 import equinox as eqx
 import jax
@@ -9,7 +10,9 @@ from jax.tree_util import Partial
 from scipy import integrate, stats
 
 from dlhmc.kernels import HMC
+from dlhmc.names import TargetName
 from dlhmc.targets import (
+    U1,
     Funnel,
     Gaussian,
     GaussianMixture,
@@ -18,6 +21,7 @@ from dlhmc.targets import (
     correlated_gaussian,
     ill_conditioned_gaussian,
     registry,
+    standard,
 )
 from dlhmc.testing import check_stationarity
 
@@ -80,7 +84,10 @@ def test_moments_of_the_mixture(gamma):
     )
     expected["squared_norm"] = expected["x0_squared"] + 2 * 0.25 / gamma
     assert target.exact() == pytest.approx(expected, rel=1e-6)
-    assert target.slow == {"mode": target.exact()["mode"]}
+    assert target.slow == {name: target.exact()[name] for name in ("mode", "squared_norm")}
+    # The variance of a mode of ±1, in units of its change of 2 squared.
+    assert target.slow_variance("mode") == pytest.approx((1 - expected["mode"] ** 2) / 4, rel=1e-6)
+    assert target.slow_variance("squared_norm") is None
 
 
 @pytest.mark.parametrize("eta", [0.05, 1.0, 3.0])
@@ -167,7 +174,7 @@ def test_draws_of_the_annealed_mixture(gamma):
         assert abs(sample.mean() - expected) < 4 * sample.std() / np.sqrt(sample.size), name
 
 
-@pytest.mark.parametrize("name", ["correlated-gaussian", "gaussian-mixture", "rough-well"])
+@pytest.mark.parametrize("name", ["correlated-gaussian", "mixture", "rough-well"])
 def test_draws_do_not_depend_on_the_number_of_chains(name):
     draw = jax.jit(lambda draws, chains: draws.draw(jax.random.key(0), chains, jnp.float32), static_argnums=1)
     few, many = (draw(registry[name]().exact_draws(), chains) for chains in (3, 8))
@@ -193,6 +200,22 @@ def test_everything_has_the_dtype_of_the_points(name, dtype):
 
 
 # Particulars.
+
+
+def test_the_variance_of_a_slow_observable_is_about_its_mean():
+    u1 = U1((4, 4), 2.0)
+    assert u1.slow_variance("charge") == u1.exact()["charge_squared"]
+    assert Funnel(gamma=0.5).slow_variance("v") is None
+
+    class Shifted(U1):
+        slow: ClassVar = {"charge": 0.5}
+
+    assert Shifted((4, 4), 2.0).slow_variance("charge") == pytest.approx(u1.exact()["charge_squared"] - 0.25)
+
+
+def test_every_named_target_is_standard_and_has_exact_draws():
+    assert set(get_args(TargetName)) == {"u1", *standard}
+    assert all(make().exact_draws() is not None and make().gamma == 1 for make in standard.values())
 
 
 def test_modes_are_integers_and_cold_chains_sit_in_one():

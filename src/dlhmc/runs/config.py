@@ -13,11 +13,15 @@ import tomli_w
 import tyro
 
 from dlhmc.errors import UserError
-from dlhmc.names import KernelName, LossName, MaskName, NetworkName, RateSchedule, RuleName, Scheme, Start
+from dlhmc.names import KernelName, LossName, MaskName, NetworkName, RateSchedule, RuleName, Scheme, Start, TargetName
 
 T = TypeVar("T")
 # Trajectories and steps are counted in 32 bits.
 _MOST = 10**9
+# The default of a setting whose value depends on the target; no configuration keeps it.
+_OF_TARGET: Any = None
+# Settings that mean something for lattice gauge theory alone, with the value that stands for nothing.
+_U1_ONLY = {"lattice": None, "beta": None, "beta_start": None, "hits": 0, "symmetric": False}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,10 +30,12 @@ class SampleConfig:
 
     kernel: KernelName = "hmc"
     """hmc, or exact for independent configurations"""
-    lattice: tuple[int, int] = (16, 16)
-    """Lx Lt, sides of the periodic lattice"""
-    beta: float = 7.0
-    """inverse coupling"""
+    target: TargetName = "u1"
+    """what is sampled: u1 (2D U(1) gauge theory), or a problem in flat space"""
+    lattice: tuple[int, int] | None = None
+    """Lx Lt, sides of the periodic lattice (u1 only)"""
+    beta: float | None = None
+    """inverse coupling (u1 only)"""
     chains: int = 128
     """Markov chains side by side"""
     trajectories: int = 10_000
@@ -61,8 +67,7 @@ class SampleConfig:
 
     def __post_init__(self) -> None:
         """Refuse what cannot run."""
-        require(all(side >= 2 for side in self.lattice), "lattice", self.lattice, "sides of at least 2")
-        require(0 < self.beta <= 10_000, "beta", self.beta, "a number above 0 and up to 10000")
+        _settle_target(self, lattice=(16, 16), beta=7.0)
         require(self.chains >= 1, "chains", self.chains, "at least 1")
         require(1 <= self.trajectories <= _MOST, "trajectories", self.trajectories, f"from 1 to {_MOST}")
         require(0 <= self.warmup <= _MOST, "warmup", self.warmup, f"from 0 to {_MOST}")
@@ -93,42 +98,43 @@ class SampleConfig:
     def default_directory(self) -> Path:
         """Where the run goes if nobody says so."""
         hits = f"-hits{self.hits}" if self.hits else ""
-        side = "x".join(map(str, self.lattice))
-        return Path("runs") / f"{self.kernel}{hits}-{side}-b{self.beta:g}-seed{self.seed}"
+        return Path("runs") / f"{self.kernel}{hits}-{_label(self)}-seed{self.seed}"
 
 
 @dataclasses.dataclass(frozen=True)
 class TrainConfig:
     """All that determines the numbers of a training run."""
 
-    lattice: tuple[int, int] = (8, 8)
-    """Lx Lt, sides of the periodic lattice"""
-    beta: float = 4.0
-    """inverse coupling at the end of training"""
+    target: TargetName = "u1"
+    """what is to be sampled: u1 (2D U(1) gauge theory), or a problem in flat space"""
+    lattice: tuple[int, int] | None = None
+    """Lx Lt, sides of the periodic lattice (u1 only)"""
+    beta: float | None = None
+    """inverse coupling at the end of training (u1 only)"""
     beta_start: float | None = None
-    """inverse coupling at the beginning, if another: raised linearly while the target is annealed"""
+    """inverse coupling at the beginning, if another: raised linearly while the target is annealed (u1 only)"""
     network: NetworkName = "dense"
     """kind of network"""
     hidden: tuple[int, ...] = (256, 256, 256)
     """sizes of the hidden layers of a dense network"""
     leapfrog_steps: int = 10
     """leapfrog layers in a trajectory, each with networks of its own"""
-    rule: RuleName = "circle"
+    rule: RuleName = _OF_TARGET
     """position update: circle (for angles), affine (the paper's, for vectors) or shift"""
     mask: MaskName = "random"
     """which half of x is updated first: a random half for each layer, or a checkerboard"""
     step_size: float = 0.1
     """size of all steps before training"""
     symmetric: bool = False
-    """draw a lattice symmetry for each trajectory"""
+    """draw a lattice symmetry for each trajectory (u1 only)"""
     chains: int = 128
     """Markov chains in a batch"""
     steps: int = 5000
     """training steps"""
     seed: int = 1
     """root of all random numbers"""
-    loss: LossName = "charge"
-    """what training minimises: charge for −A·(ΔQ_R)², jump for −A·|Δx|²"""
+    loss: LossName = _OF_TARGET
+    """what training minimises: charge for −A·(ΔQ_R)² (u1 only), jump for −A·|Δx|²"""
     learning_rate: float = 1e-3
     """largest learning rate of Adam"""
     rate_schedule: RateSchedule = "cosine"
@@ -158,10 +164,14 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         """Refuse what cannot run."""
-        require(all(side >= 2 for side in self.lattice), "lattice", self.lattice, "sides of at least 2")
-        for name, value in (("beta", self.beta), ("beta-start", self.beta_start)):
-            if value is not None:
-                require(0 < value <= 10_000, name, value, "a number above 0 and up to 10000")
+        _settle_target(self, lattice=(8, 8), beta=4.0)
+        for name, of_u1, of_vectors in (("rule", "circle", "affine"), ("loss", "charge", "jump")):
+            if getattr(self, name) is _OF_TARGET:
+                object.__setattr__(self, name, of_u1 if self.target == "u1" else of_vectors)
+        if self.beta_start is not None:
+            require(0 < self.beta_start <= 10_000, "beta-start", self.beta_start, "a number above 0 and up to 10000")
+        if self.loss == "charge" and self.target != "u1":
+            raise UserError(f"The target {self.target} has no topological charge: use --loss jump.")
         require(len(self.hidden) > 0 and all(h >= 1 for h in self.hidden), "hidden", self.hidden, "at least one size")
         for name in ("leapfrog_steps", "chains", "steps"):
             value = getattr(self, name)
@@ -185,8 +195,7 @@ class TrainConfig:
     @property
     def default_directory(self) -> Path:
         """Where the run goes if nobody says so."""
-        side = "x".join(map(str, self.lattice))
-        return Path("runs") / f"train-{self.network}-{side}-b{self.beta:g}-seed{self.seed}"
+        return Path("runs") / f"train-{self.network}-{_label(self)}-seed{self.seed}"
 
 
 #: settings by name, each a starting point that other options change
@@ -205,6 +214,27 @@ TRAIN_PRESETS: dict[str, dict[str, Any]] = {
 }
 
 
+def _settle_target(config: SampleConfig | TrainConfig, lattice: tuple[int, int], beta: float) -> None:
+    """Fill in lattice and coupling of U(1); refuse them for other targets."""
+    if config.target != "u1":
+        for name, nothing in _U1_ONLY.items():
+            if getattr(config, name, nothing) != nothing:
+                option = name.replace("_", "-")
+                raise UserError(f"--{option} is for the target u1, not for {config.target}: leave it out.")
+        return
+    lattice = config.lattice or lattice
+    beta = beta if config.beta is None else config.beta
+    require(all(side >= 2 for side in lattice), "lattice", lattice, "sides of at least 2")
+    require(0 < beta <= 10_000, "beta", beta, "a number above 0 and up to 10000")
+    object.__setattr__(config, "lattice", lattice)
+    object.__setattr__(config, "beta", beta)
+
+
+def _label(config: SampleConfig | TrainConfig) -> str:
+    """The target as part of a file name."""
+    return config.target if config.lattice is None else f"{'x'.join(map(str, config.lattice))}-b{config.beta:g}"
+
+
 def require(good: bool, name: str, value: object, wanted: str) -> None:
     """Refuse a value with one sentence."""
     if not good:
@@ -212,7 +242,7 @@ def require(good: bool, name: str, value: object, wanted: str) -> None:
         raise UserError(f"--{name} is {shown}, but must be {wanted}.")
 
 
-def load(kind: type[T], path: Path) -> T:
+def load(kind: type[T], path: Path, **overriding: Any) -> T:
     """Read a configuration from a TOML file; every key must be known and of the right type."""
     try:
         with path.open("rb") as file:
@@ -230,7 +260,7 @@ def load(kind: type[T], path: Path) -> T:
             advice = f"did you mean '{close[0]}'?" if close else f"known keys: {', '.join(hints)}."
             raise UserError(f"The configuration {path} has an unknown key '{key}': {advice}")
         values[name] = _convert(value, hints[name], key, path)
-    return kind(**values)
+    return kind(**values | overriding)
 
 
 def save(config: Any, path: Path) -> None:

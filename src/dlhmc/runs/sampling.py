@@ -15,6 +15,7 @@ from dlhmc import models
 from dlhmc.errors import ExitCode, UserError
 from dlhmc.integrators import INTEGRATORS
 from dlhmc.kernels import DLHMC, HMC, Exact, InstantonHits, Kernel
+from dlhmc.runs import targets
 from dlhmc.runs.checkpoint import Checkpoints
 from dlhmc.runs.config import SampleConfig
 from dlhmc.runs.directory import RunDirectory, new_run, old_run, open_run, write_json
@@ -22,8 +23,8 @@ from dlhmc.runs.engine import Carry, Schedule, advance, begin
 from dlhmc.runs.history import History
 from dlhmc.runs.loop import Work, execute
 from dlhmc.runs.monitor import Monitor
-from dlhmc.runs.summary import show, summarise
-from dlhmc.targets import U1, ExactDraws, Target
+from dlhmc.runs.summary import show, summarise, what_ran
+from dlhmc.targets import ExactDraws, Target
 
 _FIRST_GUESS_OF_STEP_SIZE = 0.1
 # Records of a chunk wait in memory until it is done: at most this many numbers of each kind.
@@ -42,13 +43,14 @@ class Plan(NamedTuple):
 
 def plan(config: SampleConfig) -> Plan:
     """Build target and kernel; call it with double precision switched as the configuration says."""
-    target = U1(config.lattice, config.beta)
+    target = targets.build(config)
     draws = target.exact_draws()
     kernel: Kernel
     leapfrog_steps = config.leapfrog_steps
     if config.kernel == "exact":
-        kernel, leapfrog_steps = Exact(target, draws), 0
+        kernel, leapfrog_steps = Exact(target, targets.require_draws(draws)), 0
     elif config.model is not None:
+        targets.require_target_of_model(models.find(config.model), config.target)
         learned = learned_kernel(config.model, target)
         kernel, leapfrog_steps = learned, len(learned.trajectory)
     else:
@@ -57,7 +59,8 @@ def plan(config: SampleConfig) -> Plan:
     if config.hits:
         kernel = InstantonHits(kernel, config.hits)
     tune = config.step_size is None and kernel.tunable_step_size() is not None
-    return Plan(target, kernel, draws if config.start == "exact" else None, tune, leapfrog_steps)
+    start_draws = targets.require_draws(draws) if config.start == "exact" else None
+    return Plan(target, kernel, start_draws, tune, leapfrog_steps)
 
 
 def learned_kernel(name: str, target: Target) -> DLHMC:
@@ -72,15 +75,17 @@ def sample(
     config: SampleConfig, path: Path, console: Console, *, quiet: bool = False, show_results: bool = True
 ) -> ExitCode:
     """Run in a new directory; show progress and the table of results, or not."""
-    with new_run("sample", config, path) as directory, jax.enable_x64(config.float64):
-        work = Sampling(config, directory, show_results=show_results)
-        return execute(work, directory, console, quiet=quiet, resuming=False, chunk=config.chunk)
+    with jax.enable_x64(config.float64):
+        planned = plan(config)  # before anything is written: a model may not fit
+        with new_run("sample", config, path) as directory:
+            work = Sampling(config, directory, planned, show_results=show_results)
+            return execute(work, directory, console, quiet=quiet, resuming=False, chunk=config.chunk)
 
 
 def resume(path: Path, console: Console, *, quiet: bool = False) -> ExitCode:
     """Go on with an interrupted run."""
     with old_run("sample", SampleConfig, path) as (directory, config), jax.enable_x64(config.float64):
-        work = Sampling(config, directory)
+        work = Sampling(config, directory, plan(config))
         return execute(work, directory, console, quiet=quiet, resuming=True, chunk=config.chunk)
 
 
@@ -109,12 +114,14 @@ class Sampling(Work):
     carry: Carry
     history: History
 
-    def __init__(self, config: SampleConfig, directory: RunDirectory, *, show_results: bool = True) -> None:
+    def __init__(
+        self, config: SampleConfig, directory: RunDirectory, planned: Plan, *, show_results: bool = True
+    ) -> None:
         self._config = config
         self._directory = directory
         self._show_results = show_results
         self.title, self.unit = config.kernel, "trajectories"
-        self.plan = plan(config)
+        self.plan = planned
         self.total = config.warmup + config.trajectories
         self.capacity = max(1, min(self.total, config.chunk or 4096, _BUFFER_NUMBERS // config.chains))
         self._schedule = Schedule(
@@ -133,7 +140,7 @@ class Sampling(Work):
     def create(self) -> None:
         """The empty history of a new run."""
         config = self._config
-        attributes = {"kernel": config.kernel, "lattice": list(config.lattice), "beta": config.beta}
+        attributes = what_ran(config)
         self.history = History.create(
             self._directory.history,
             config.trajectories,

@@ -13,6 +13,13 @@ from dlhmc.statistics import AutocorrelationTime, Estimate, format_uncertainty, 
 from dlhmc.targets.contract import Target
 
 
+def what_ran(config: SampleConfig) -> dict[str, Any]:
+    """Kernel and target; that of U(1) by its lattice and coupling, others by name."""
+    if config.lattice is None:
+        return {"kernel": config.kernel, "target": config.target}
+    return {"kernel": config.kernel, "lattice": list(config.lattice), "beta": config.beta}
+
+
 def summarise(
     config: SampleConfig, target: Target, leapfrog_steps: int, history: History, rows: int, seconds: float
 ) -> dict[str, Any]:
@@ -23,9 +30,7 @@ def summarise(
 
     exact = target.exact()
     summary: dict[str, Any] = {
-        "kernel": config.kernel,
-        "lattice": list(config.lattice),
-        "beta": config.beta,
+        **what_ran(config),
         "chains": config.chains,
         "trajectories": rows,
         "leapfrog_steps": leapfrog_steps,
@@ -35,7 +40,7 @@ def summarise(
         summary[name] = compared(mean_and_error(series(observable, power)), exact.get(name))
     taus = {}
     for name, mean in target.slow.items():
-        taus[name] = gamma_method(series(name), mean, variance=exact.get(f"{name}_squared")).tau
+        taus[name] = gamma_method(series(name), mean, variance=target.slow_variance(name)).tau
         summary[f"tau_int_{name}"] = time_entry(taus[name])
     weights = Weights(history, rows)
     summary["exp_minus_dh"] = (
@@ -95,7 +100,7 @@ def time_entry(tau: AutocorrelationTime) -> dict[str, Any]:
 
 
 def show(summary: dict[str, Any], target: Target, console: Console) -> None:
-    """Print the table: observable, measured, exact, difference in σ; then how fast topology moves."""
+    """Print the table: observable, measured, exact, difference in σ; then how fast the slow ones move."""
     table = Table(title=_title(summary), title_justify="left")
     for column in ("observable", "measured", "exact", "difference"):
         table.add_column(column, justify="left" if column == "observable" else "right")
@@ -127,11 +132,9 @@ def shown_time(tau: dict[str, Any]) -> str:
 
 
 def _title(summary: dict[str, Any]) -> str:
-    lattice = "×".join(map(str, summary["lattice"]))
-    return (
-        f"{summary['kernel']}  {lattice}  β = {summary['beta']:g}  "
-        f"{summary['chains']} chains × {summary['trajectories']} trajectories"
-    )
+    lattice = "×".join(map(str, summary.get("lattice", ())))
+    target = f"{lattice}  β = {summary['beta']:g}" if lattice else summary["target"]
+    return f"{summary['kernel']}  {target}  {summary['chains']} chains × {summary['trajectories']} trajectories"
 
 
 def shown_mean(entry: dict[str, Any]) -> str:

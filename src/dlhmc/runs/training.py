@@ -16,14 +16,15 @@ from rich.console import Console
 
 from dlhmc import models, rng
 from dlhmc.errors import ExitCode
+from dlhmc.leaves import leaf
 from dlhmc.models import ModelConfig
+from dlhmc.runs import targets
 from dlhmc.runs.checkpoint import Checkpoints
 from dlhmc.runs.config import TrainConfig
 from dlhmc.runs.directory import RunDirectory, new_run, old_run, write_json
 from dlhmc.runs.loop import Work, execute
 from dlhmc.runs.progress import format_duration
 from dlhmc.runs.tensorboard import require_tensorboard
-from dlhmc.targets import U1
 from dlhmc.targets.contract import ExactDraws
 from dlhmc.training import LOSSES, Algorithm, Knots, TrainState, advance, learning_rate
 
@@ -59,21 +60,24 @@ def resume(path: Path, console: Console, *, quiet: bool = False) -> ExitCode:
 
 def plan(config: TrainConfig) -> tuple[Algorithm, ExactDraws | None]:
     """The inputs of Algorithm 1, and exact draws at the first coupling if the chains start from them."""
-    target = U1(config.lattice, config.beta)
+    target = targets.build(config)
     until = round(config.anneal * config.steps)
     if config.gamma_knots:
         pairs = zip(config.gamma_knots[0::2], config.gamma_knots[1::2], strict=True)
         gamma = Knots([(fraction * config.steps, value) for fraction, value in pairs])
     else:
         gamma = Knots.linear(config.gamma_start, 1.0, until)
-    beta = None if config.beta_start is None else Knots.linear(config.beta_start, config.beta, until)
+    beta = None
+    if config.beta_start is not None and config.beta is not None:
+        beta = Knots.linear(config.beta_start, config.beta, until)
     rate = learning_rate(config.rate_schedule, config.learning_rate, config.steps, config.rate_warmup)
     optimiser = optax.chain(optax.clip_by_global_norm(config.clip), optax.adam(rate))
     algorithm = Algorithm(target, gamma, beta, LOSSES[config.loss], optimiser, config.symmetric)
     if config.start != "exact":
         return algorithm, None
-    first = U1(config.lattice, config.beta_start or config.beta, float(gamma.values[0]))
-    return algorithm, first.exact_draws()
+    first = targets.build(dataclasses.replace(config, beta=config.beta_start or config.beta))
+    first = eqx.tree_at(lambda t: t.gamma, first, leaf(float(gamma.values[0])))
+    return algorithm, targets.require_draws(first.exact_draws())
 
 
 def estimate(config: TrainConfig, console: Console) -> None:
@@ -114,9 +118,12 @@ def begin_state(config: TrainConfig, algorithm: Algorithm, draws: ExactDraws | N
     """Parameters, chains and optimiser before the first step, burn-in included."""
     seed = jax.device_put(np.uint32(config.seed))
     build = eqx.filter_jit(lambda s: models.build(model_config(config), algorithm.target, _model_key(s)))
-    trajectory = build(seed)
-    if config.model is not None:
-        trajectory = models.load(models.find(config.model), trajectory)
+    if config.model is None:
+        trajectory = build(seed)
+    else:
+        file = models.find(config.model)
+        targets.require_target_of_model(file, config.target)
+        trajectory = models.load(file, build(seed))
 
     @eqx.filter_jit
     def begin(algorithm: Algorithm, trajectory: Any, draws: ExactDraws | None, seed: Array) -> TrainState:
@@ -203,7 +210,8 @@ class Training(Work):
         m = self.metrics()
         parts = [f"γ {m['gamma']:.3f}", f"loss {m.get('loss', float('nan')):.4g}", f"acceptance {m['acceptance']:.3f}"]
         if "tunnelling_rate" in m:
-            parts += [f"⟨δQ²⟩ {m['charge_jump_squared']:.3g}", f"tunnelling {m['tunnelling_rate']:.3g}"]
+            parts += [f"⟨δQ²⟩ {m['charge_jump_squared']:.3g}"] if "charge_jump_squared" in m else []
+            parts.append(f"tunnelling {m['tunnelling_rate']:.3g}")
         if m["skipped"]:
             parts.append(f"[gradient not finite: {m['skipped']:.0f} skipped]")
         if m["restored"]:
@@ -231,7 +239,7 @@ class Training(Work):
         guard = self.state.guard
         description: dict[str, Any] = {
             "model": dataclasses.asdict(model_config(self._config)),
-            "target": {"name": "u1", "lattice": list(self._config.lattice), "beta": self._config.beta},
+            "target": targets.describe(self._config),
             "symmetric": self._config.symmetric,
             "training": {"steps": self._config.steps, "seconds": self.seconds, "parameters": which},
         }
@@ -245,8 +253,10 @@ class Training(Work):
         self._save_model("best" if best else "trajectory")
         m = self.metrics()
         write_json(self._directory.summary, m | {"seconds": self.seconds, "steps": self._config.steps})
-        model, lattice = self._directory.path, " ".join(map(str, self._config.lattice))
-        command = f"  dlhmc sample --model {model} --lattice {lattice} --beta {self._config.beta:g}"
+        model, target = self._directory.path, f"--target {self._config.target}"
+        if self._config.lattice is not None:
+            target = f"--lattice {' '.join(map(str, self._config.lattice))} --beta {self._config.beta:g}"
+        command = f"  dlhmc sample --model {model} {target}"
         console.print(f"{self.facts()}  in {self.seconds:.0f} s", markup=False, highlight=False, soft_wrap=True)
         console.print(f"trained model in {model}; sample with", markup=False, highlight=False, soft_wrap=True)
         console.print(command, markup=False, highlight=False, soft_wrap=True)

@@ -1,6 +1,6 @@
 """Targets: what is sampled."""
 
-from dlhmc.targets.contract import ExactDraws, Moment, Symmetry, Target, energy_change, registry, sum_sites
+from dlhmc.targets.contract import ExactDraws, Moment, Symmetry, Target, energy_change, registry, standard, sum_sites
 from dlhmc.targets.funnel import Funnel
 from dlhmc.targets.gaussian import Gaussian, correlated_gaussian, ill_conditioned_gaussian
 from dlhmc.targets.log_density import LogDensity
@@ -23,5 +23,6 @@ __all__ = [
     "energy_change",
     "ill_conditioned_gaussian",
     "registry",
+    "standard",
     "sum_sites",
 ]

@@ -124,6 +124,15 @@ class Target(eqx.Module):
         """Exact expectation values of `test_functions`, where they are known."""
         return {}
 
+    def slow_variance(self, name: str) -> float | None:
+        """The exact variance of a slow observable in units of the square of its changes, which are ±1 for a charge.
+
+        It bounds the autocorrelation time of a run in which the observable hardly ever changes. None stands for an
+        observable that has lost its memory when it changes.
+        """
+        second = self.exact().get(f"{name}_squared")
+        return None if second is None else second - self.slow[name] ** 2
+
     def test_functions(self, x: Field) -> dict[str, PerChain]:
         """What a test of exactness looks at: `moments`, and more where more exact values are known."""
         observables = self.observables(x)
@@ -149,3 +158,5 @@ def energy_change(target: Target, old: tuple[Field, Field], new: tuple[Field, Fi
 
 #: every target the package offers, with arguments that make a small one: the conformance tests run on all of them
 registry: dict[str, Callable[[], Target]] = {}
+#: targets that a run knows by name alone, without any arguments
+standard: dict[str, Callable[[], Target]] = {}

@@ -39,6 +39,10 @@ class Euclidean(Target):
         """(dim,)."""
         return (self.dim,)
 
+    def slow_variance(self, name: str) -> float | None:
+        """Unknown in units of its changes: a coordinate changes by any amount."""
+        return None
+
     @abstractmethod
     def _spread(self) -> Float[Array, ""]:
         """The largest standard deviation, or a guess at it."""

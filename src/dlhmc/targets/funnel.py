@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from dlhmc import rng
-from dlhmc.targets.contract import Moment, PerChain, Symmetry, registry, sum_sites
+from dlhmc.targets.contract import Moment, PerChain, Symmetry, registry, standard, sum_sites
 from dlhmc.targets.euclidean import REACH, Euclidean, Points, mean_functional, positive, quadrature, whole
 
 
@@ -121,3 +121,4 @@ class Funnel(Euclidean):
 
 
 registry["funnel"] = lambda: Funnel(dim=3, sigma=1.5, gamma=0.9)
+standard["funnel"] = Funnel

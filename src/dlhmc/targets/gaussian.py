@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Key
 from numpy.typing import ArrayLike
 
 from dlhmc import rng
-from dlhmc.targets.contract import Moment, PerChain, Symmetry, registry, sum_sites
+from dlhmc.targets.contract import Moment, PerChain, Symmetry, registry, standard, sum_sites
 from dlhmc.targets.euclidean import WATCHED, Euclidean, Points, host, positive, whole
 
 
@@ -166,3 +166,5 @@ def _orthogonal(axes: ArrayLike, dim: int) -> Float[Array, "dim dim"]:
 
 registry["ill-conditioned-gaussian"] = lambda: ill_conditioned_gaussian(dim=5, gamma=0.8)
 registry["correlated-gaussian"] = lambda: correlated_gaussian()
+standard["ill-conditioned-gaussian"] = ill_conditioned_gaussian
+standard["correlated-gaussian"] = correlated_gaussian

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from dlhmc import rng
 from dlhmc.names import Start
-from dlhmc.targets.contract import Moment, PerChain, Symmetry, registry, sum_sites
+from dlhmc.targets.contract import Moment, PerChain, Symmetry, registry, standard, sum_sites
 from dlhmc.targets.euclidean import (
     REACH,
     Euclidean,
@@ -68,8 +68,13 @@ class GaussianMixture(Euclidean):
 
     @property
     def slow(self) -> Mapping[str, float]:  # type: ignore[override]
-        """The mode, whose mean depends on the weights."""
-        return {"mode": self.exact()["mode"]}
+        """The mode, and what a sampler that changes it may move too little: the place within a mode."""
+        exact = self.exact()
+        return {name: exact[name] for name in ("mode", "squared_norm")}
+
+    def slow_variance(self, name: str) -> float | None:
+        """The mode is ±1 and changes by 2."""
+        return (1 - self.slow[name] ** 2) / 4 if name == "mode" else None
 
     def _spread(self) -> Float[Array, ""]:
         return 0.5 * self.separation + jnp.sqrt(self.variance)
@@ -162,4 +167,5 @@ class GaussianMixture(Euclidean):
         return self
 
 
-registry["gaussian-mixture"] = lambda: GaussianMixture(separation=2.0, variance=0.3, dim=3, gamma=0.7)
+registry["mixture"] = lambda: GaussianMixture(separation=2.0, variance=0.3, dim=3, gamma=0.7)
+standard["mixture"] = GaussianMixture

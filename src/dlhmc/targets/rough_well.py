@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Key
 from numpy.typing import ArrayLike
 
 from dlhmc import rng, trig
-from dlhmc.targets.contract import Moment, PerChain, Symmetry, registry, sum_sites
+from dlhmc.targets.contract import Moment, PerChain, Symmetry, registry, standard, sum_sites
 from dlhmc.targets.euclidean import (
     REACH,
     Euclidean,
@@ -107,3 +107,4 @@ class RoughWell(Euclidean):
 
 
 registry["rough-well"] = lambda: RoughWell(dim=3, eta=0.1, gamma=1.5)
+standard["rough-well"] = RoughWell

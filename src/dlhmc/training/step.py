@@ -97,7 +97,7 @@ class Algorithm(eqx.Module):
     @property
     def record_names(self) -> tuple[str, ...]:
         """What `step` records, one number each."""
-        of_sectors = ("tunnelling_rate", "charge_jump_squared") if self.target.sector is not None else ()
+        of_sectors = ("tunnelling_rate", f"{self.target.sector}_jump_squared") if self.target.sector is not None else ()
         return ("loss", "acceptance", "gradient_norm", "gamma", "nonfinite", *of_sectors)
 
     def step(
@@ -143,7 +143,7 @@ class Algorithm(eqx.Module):
         if target.sector is not None:
             before, after = (target.observables(y)[target.sector] for y in (state.x, x))
             records["tunnelling_rate"] = jnp.mean((before != after).astype(x.dtype))
-            records["charge_jump_squared"] = jnp.mean((before - after) ** 2)
+            records[f"{target.sector}_jump_squared"] = jnp.mean((before - after) ** 2)
         return new, records
 
     def _watch(self, step: Array, state: TrainState, acceptance: Array, objective: Array, usable: Array) -> TrainState:
