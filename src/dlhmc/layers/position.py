@@ -51,7 +51,7 @@ class Circle(PositionRule):
         quadrant, so x may be any representative of its angle, and x′ is the one next to it.
         """
         half = 0.5 * x
-        sine, cosine = trig.sin(half), trig.cos(half)
+        sine, cosine = trig.sin_cos(half)
         a = jnp.exp(log_scale)
         stretched = a * sine
         turn = trig.atan((stretched - sine) * cosine / (cosine * cosine + stretched * sine))
