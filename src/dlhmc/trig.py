@@ -1,10 +1,10 @@
 """Sine, cosine and arctangent that a CPU can vectorise.
 
 XLA's float32 sine and arctangent on the CPU are scalar calls with data-dependent branches and dominate a leapfrog
-step. For sine and cosine the angle is reduced to r = x − nπ with |r| ≤ π/2 (Cody–Waite, π in two pieces so that n·3.140625 is exact
-in float32 for |n| < 2¹⁵) and an odd minimax polynomial of degree 9 does the rest. The largest absolute error is
-1.3e-7 for |x| ≤ 8π and grows slowly beyond (below 2e-7 up to |x| = 10⁴). The arctangent is reduced to |r| ≤ tan π/8.
-Other dtypes and accelerators use JAX's own functions.
+step. For sine and cosine the angle is reduced to r = x − nπ with |r| ≤ π/2 (Cody–Waite, π in two pieces so that
+n·3.140625 is exact in float32 for |n| < 2¹⁵) and an odd minimax polynomial of degree 9 does the rest. The largest
+absolute error is 1.3e-7 for |x| ≤ 8π and grows slowly beyond (below 2e-7 up to |x| = 10⁴). The arctangent is reduced
+to |r| ≤ tan π/8. Other dtypes and accelerators use JAX's own functions.
 """
 
 import jax
@@ -22,12 +22,12 @@ _INVERSE_PI = np.float32(1 / np.pi)
 _COEFFICIENTS = tuple(np.float32(c) for c in (-0.16666657, 0.008333017, -0.00019806615, 2.6000546e-06))
 
 # atan r ≈ r + r³·P(r²) for |r| ≤ tan π/8 (Cephes, S. L. Moshier).
-_ARC_COEFFICIENTS = tuple(np.float32(c) for c in (-3.33329491539e-1, 1.99777106478e-1, -1.38776856032e-1, 8.05374449538e-2))
+_ARC_COEFFICIENTS = tuple(np.float32(c) for c in (-0.333329492, 0.199777106, -0.138776856, 0.0805374450))
 _TAN_PI_8, _TAN_3PI_8 = np.float32(np.tan(np.pi / 8)), np.float32(np.tan(3 * np.pi / 8))
 
 
 def _odd_polynomial(r: Array, coefficients: tuple[np.float32, ...]) -> Array:
-    """r + r³·P(r²)."""
+    """The odd function r + r³·P(r²)."""
     square = r * r
     polynomial = jnp.full_like(r, coefficients[-1])
     for coefficient in coefficients[-2::-1]:
