@@ -22,6 +22,15 @@ def test_sine_keeps_relative_precision_near_zero():
     np.testing.assert_allclose(trig.sin(x), np.sin(x.astype(np.float64)), rtol=2e-7)
 
 
+def test_arctangent():
+    x = np.concatenate([np.linspace(-9, 9, 1_000_001), np.geomspace(1e-30, 1e30, 10_001), [0.0, np.inf, -np.inf]])
+    x = x.astype(np.float32)
+    np.testing.assert_allclose(jax.jit(trig.atan)(x), np.arctan(x.astype(np.float64)), rtol=3e-7)
+    assert np.isnan(trig.atan(jnp.float32(np.nan)))
+    slope = jax.vmap(jax.grad(trig.atan))(x[:1000])
+    np.testing.assert_allclose(slope, 1 / (1 + x[:1000].astype(np.float64) ** 2), rtol=3e-7)
+
+
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 def test_what_is_not_finite_stays_not_finite(value):
     for ours, _ in FUNCTIONS:
@@ -43,3 +52,4 @@ def test_double_precision_is_that_of_the_library():
     assert trig.sin(x).dtype == jnp.float64
     np.testing.assert_array_equal(trig.sin(x), jnp.sin(x))
     np.testing.assert_array_equal(trig.cos(x), jnp.cos(x))
+    np.testing.assert_array_equal(trig.atan(x), jnp.arctan(x))

@@ -1,11 +1,10 @@
-"""How fast a leapfrog step is: against BlackJAX, a NumPy loop, bare arithmetic, and what the machine can do.
+"""How fast steps are: a leapfrog step against BlackJAX, a NumPy loop and bare arithmetic, networks against products.
 
 Everything is measured in turn, several rounds over, and the fastest round of each counts: a comparison is a ratio
 from one run, because machines are shared and noisy.
 """
 
 import platform
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,10 +17,11 @@ from jaxtyping import Array, Float
 from rich.console import Console
 from rich.markdown import Markdown
 
-from dlhmc import trig
+from dlhmc import network_bench, trig
 from dlhmc.errors import ExitCode, UserError
 from dlhmc.kernels import HMC, State
 from dlhmc.runs.engine import Carry, Schedule, advance
+from dlhmc.stopwatch import Contestant, fastest
 from dlhmc.targets import U1
 from dlhmc.targets.contract import ExactDraws
 from dlhmc.tuning import StepSizeTuner
@@ -40,13 +40,6 @@ NUMPY = "NumPy loop"
 Links = Float[Array, "2 x t chain"]
 
 
-class Contestant(NamedTuple):
-    """A function to time, and how many leapfrog steps of every chain one call does."""
-
-    call: Callable[[], Any]
-    leapfrog_steps: int
-
-
 class Limits(NamedTuple):
     """What the machine can do at best: microseconds of a leapfrog step and chain."""
 
@@ -63,25 +56,14 @@ def bench(rounds: int, out: Path | None, console: Console) -> ExitCode:
                 times.setdefault(name, {})[chains] = 1e6 * per_step / chains
     with console.status("measuring the machine …"):
         limits = _limits(CHAINS[0], rounds)
-    report = _report(times, limits, rounds)
+    with console.status("measuring networks …"):
+        rates = network_bench.measure(network_bench.PAPER, rounds)
+    report = _report(times, limits, rounds) + "\n" + network_bench.report(network_bench.PAPER, rates, rounds)
     console.print(Markdown(report))
     if out is not None:
         out.write_text(report, encoding="utf-8")
         console.print(f"written to {out}", highlight=False)
     return ExitCode.OK
-
-
-def fastest(contestants: dict[str, Contestant], rounds: int) -> dict[str, float]:
-    """Seconds of a leapfrog step in the fastest of several rounds, in each of which all take their turn."""
-    for contestant in contestants.values():
-        jax.block_until_ready(contestant.call())  # compile, warm the caches
-    best = dict.fromkeys(contestants, np.inf)
-    for _ in range(rounds):
-        for name, contestant in contestants.items():
-            started = time.perf_counter()
-            jax.block_until_ready(contestant.call())
-            best[name] = min(best[name], (time.perf_counter() - started) / contestant.leapfrog_steps)
-    return best
 
 
 @eqx.filter_jit

@@ -45,11 +45,17 @@ class Circle(PositionRule):
     """2·atan(e^{εs} tan(x/2)) for angles: a bijection of the circle with the fixed points 0 and π."""
 
     def scale(self, x: Field, log_scale: Field) -> tuple[Field, Field]:
-        """With a = e^{εs} the derivative is a/(cos²(x/2) + a² sin²(x/2))."""
+        """With a = e^{εs} the derivative is a/(cos²(x/2) + a² sin²(x/2)).
+
+        The turn away from x is 2·atan((a − 1)·sin·cos/(cos² + a·sin²)), with sine and cosine of x/2: this needs no
+        quadrant, so x may be any representative of its angle, and x′ is the one next to it.
+        """
         half = 0.5 * x
-        sine, cosine = trig.sin(half), trig.cos(half)
-        stretched = jnp.exp(log_scale) * sine
-        return 2 * jnp.arctan2(stretched, cosine), log_scale - jnp.log(cosine * cosine + stretched * stretched)
+        sine, cosine = trig.sin_cos(half)
+        a = jnp.exp(log_scale)
+        stretched = a * sine
+        turn = trig.atan((stretched - sine) * cosine / (cosine * cosine + stretched * sine))
+        return x + 2 * turn, log_scale - jnp.log(cosine * cosine + stretched * stretched)
 
 
 class Shift(PositionRule):

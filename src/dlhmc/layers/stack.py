@@ -10,6 +10,7 @@ from jaxtyping import Array, Bool, Key
 
 from dlhmc import rng
 from dlhmc.layers.contract import Layer, Phase, Trajectory
+from dlhmc.residuals import recompute_the_rest
 from dlhmc.targets.contract import Field, Target
 
 
@@ -54,6 +55,7 @@ class LayerStack(Trajectory):
     def _scan(self, apply: Callable[[Any, Phase], Phase], x: Field, v: Field, *, reverse: bool) -> Phase:
         arrays, static = eqx.partition(self.layers, eqx.is_array)
 
+        @recompute_the_rest
         def step(phase: Phase, arrays_of_layer: Any) -> tuple[Phase, None]:
             return apply(eqx.combine(arrays_of_layer, static), phase), None
 

@@ -134,7 +134,8 @@ class U1(Target):
 
     def features(self, x: Links) -> Float[Array, "2 2 x t chain"]:
         """Cosine and sine of every link."""
-        return jnp.stack([trig.cos(x), trig.sin(x)])
+        sine, cosine = trig.sin_cos(x)
+        return jnp.stack([cosine, sine])
 
     # Symmetries. An observable is odd where the orientation of the plaquettes is reversed.
 

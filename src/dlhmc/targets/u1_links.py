@@ -3,6 +3,8 @@
 Links are x[μ, i, j, chain]; plaquettes p[i, j, chain].
 """
 
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -36,9 +38,24 @@ def shift(field: Float[Array, "..."], by: int, axis: int) -> Float[Array, "..."]
     return jax.lax.platform_dependent(field, cpu=gather, default=lambda f: jnp.roll(f, by, axis=axis))
 
 
+@jax.custom_jvp
 def plaquettes(x: Links) -> Plaquettes:
     """x_P = x_0(n) + x_1(n + 0̂) − x_0(n + 1̂) − x_1(n), not wrapped."""
     return x[0] + shift(x[1], -1, axis=0) - shift(x[0], -1, axis=1) - x[1]
+
+
+@plaquettes.defjvp
+def _plaquettes_jvp(primals: tuple[Links], tangents: tuple[Links]) -> tuple[Plaquettes, Plaquettes]:
+    """The same from rows of one list of links: backwards a scatter to rows, which is faster than to pad x_0 and x_1."""
+    (dx,) = tangents
+    link = np.arange(dx[..., 0].size).reshape(dx.shape[:-1])
+    rows = dx.reshape(-1, dx.shape[-1]).at
+
+    def pick(links: np.ndarray[Any, Any]) -> Array:
+        return rows[links].get(mode="promise_in_bounds", unique_indices=True, wrap_negative_indices=False)
+
+    corner = pick(link[0]) + pick(np.roll(link[1], -1, axis=0)) - pick(np.roll(link[0], -1, axis=1)) - pick(link[1])
+    return plaquettes(primals[0]), corner
 
 
 def curl(flow: Plaquettes) -> Links:

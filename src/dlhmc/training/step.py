@@ -3,6 +3,7 @@
 All of it is traced, guards included, so that training does not depend on how it is cut into chunks.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -121,14 +122,16 @@ class Algorithm(eqx.Module):
         norm = optax.tree.norm(gradient)
         usable = jnp.isfinite(norm) & jnp.isfinite(loss)
 
-        def update() -> tuple[Trajectory, Any]:
-            with jax.numpy_dtype_promotion("standard"):  # Optax raises floats to integer powers
-                updates, optimiser = self.optimiser.update(gradient, state.optimiser, parameters)
-            factor = state.guard.rate_factor
-            updates = jax.tree.map(lambda u: (factor * u).astype(u.dtype), updates)
-            return eqx.combine(optax.apply_updates(parameters, updates), _frozen(state.trajectory)), optimiser
-
-        trajectory, optimiser = jax.lax.cond(usable, update, lambda: (state.trajectory, state.optimiser))
+        with jax.numpy_dtype_promotion("standard"):  # Optax raises floats to integer powers
+            updates, optimiser = self.optimiser.update(gradient, state.optimiser, parameters)
+        factor = state.guard.rate_factor
+        updates = jax.tree.map(lambda u: (factor * u).astype(u.dtype), updates)
+        changed = optax.apply_updates(parameters, updates)
+        # Selected number by number, in the same pass over memory as the update; a `cond` would copy everything.
+        changed, optimiser = jax.tree.map(
+            lambda new, old: jnp.where(usable, new, old), (changed, optimiser), (parameters, state.optimiser)
+        )
+        trajectory = eqx.combine(changed, _frozen(state.trajectory))
         decision = decide(accept_key, proposal.energy_change)
         x = select(decision.accepted, target.wrap(proposal.x_new), state.x)
         new = state._replace(trajectory=trajectory, optimiser=optimiser, x=x)
@@ -162,17 +165,15 @@ class Algorithm(eqx.Module):
             skipped_in_a_row=jnp.where(usable, 0, guard.skipped_in_a_row + 1),
         )
         collapsed = (guard.acceptance < COLLAPSED) & (jnp.abs(settled) > _SETTLED)
-        state = state._replace(guard=guard)
-        before = state
-        state = jax.lax.cond(collapsed, lambda: self._restore(before), lambda: before)
+        state = _seldom(collapsed, self._restore, state._replace(guard=guard))
         guard = state.guard
         look = (step + 1) % _SNAPSHOT_EVERY == 0
         healthy = look & (guard.acceptance > _HEALTHY) & ~collapsed
         better = look & (settled > _SETTLED) & (guard.objective > guard.best_objective) & ~collapsed
-        good = jax.lax.cond(healthy, lambda: state.trajectory, lambda: state.good)
-        best = jax.lax.cond(better, lambda: state.trajectory, lambda: state.best)
+        state = _seldom(healthy, lambda s: s._replace(good=s.trajectory), state)
+        state = _seldom(better, lambda s: s._replace(best=s.trajectory), state)
         guard = guard._replace(best_objective=jnp.where(better, guard.objective, guard.best_objective))
-        return state._replace(guard=guard, good=good, best=best)
+        return state._replace(guard=guard)
 
     def _restore(self, state: TrainState) -> TrainState:
         """Back to the last good parameters, with fresh moments and half the rate."""
@@ -193,6 +194,19 @@ class Algorithm(eqx.Module):
             restored=state.guard.restored + 1,
         )
         return state._replace(trajectory=state.good, optimiser=fresh, guard=guard)
+
+
+def _seldom(wanted: Bool[Array, ""], change: Callable[[TrainState], TrainState], state: TrainState) -> TrainState:
+    """The changed state if that is wanted, else the state itself.
+
+    A loop of at most one turn leaves the parameters in place, where the two branches of a `cond` would copy them all,
+    several times as many as a step of Adam touches.
+    """
+
+    def turn(loop: tuple[Array, TrainState]) -> tuple[Array, TrainState]:
+        return jnp.zeros_like(loop[0]), change(loop[1])
+
+    return jax.lax.while_loop(lambda loop: loop[0], turn, (wanted, state))[1]
 
 
 def _trainable(trajectory: Trajectory) -> Trajectory:

@@ -1,0 +1,28 @@
+"""The benchmark of networks: it counts what it should and measures something at a small shape."""
+
+import dataclasses
+
+import equinox as eqx
+import jax
+
+from dlhmc import models, network_bench
+from dlhmc.network_bench import PAPER
+from dlhmc.runs.training import model_config
+from dlhmc.targets import U1
+
+
+def test_work_is_that_of_the_weights():
+    target = U1(PAPER.lattice, PAPER.beta)
+    trajectory = eqx.filter_eval_shape(models.build, model_config(PAPER), target, jax.random.key(0))
+    matrices = [leaf for leaf in jax.tree.leaves(trajectory) if leaf.ndim == 3 and leaf.shape[1] > 2]
+    # A multiplication and an addition for each weight and chain; both networks of a layer act twice.
+    assert network_bench.flops_of_sampling(PAPER) == 2 * 2 * PAPER.chains * sum(m.size for m in matrices)
+
+
+def test_networks_are_measured():
+    small = dataclasses.replace(PAPER, lattice=(4, 4), hidden=(8,), leapfrog_steps=2, chains=16, steps=12)
+    rates = network_bench.measure(small, rounds=1, square=64)
+    assert min(rates) > 0
+    text = network_bench.report(small, rates, 1)
+    assert "| training |" in text
+    assert "4×4" in text
