@@ -14,7 +14,7 @@ import tyro
 from dlhmc import __version__
 from dlhmc.comparison.config import CompareConfig
 from dlhmc.errors import ExitCode, UserError
-from dlhmc.names import TargetName
+from dlhmc.names import NetworkName, TargetName
 from dlhmc.runs.config import TRAIN_PRESETS, SampleConfig, TrainConfig, load
 
 if TYPE_CHECKING:
@@ -272,18 +272,22 @@ def _defaults(kind: type[C], arguments: list[str]) -> C:
     """
     target = _value_of("--target", arguments)
     settings: dict[str, Any] = {"target": target} if target in get_args(TargetName) else {}
+    network = _value_of("--network", arguments)
+    if kind is TrainConfig and network in get_args(NetworkName):
+        settings["network"] = network
     if (file := _value_of("--config", arguments)) is not None:
         return load(kind, Path(file), **settings)
     if kind is TrainConfig and (preset := TRAIN_PRESETS.get(_value_of("--preset", arguments) or "")):
         if settings.get("target", "u1") != "u1":
             raise UserError(f"The presets are for the target u1, not for {target}: leave out --preset.")
-        settings |= preset
-    if kind is SampleConfig and (model := _value_of("--model", arguments)) is not None:
+        settings = preset | settings
+    model = _value_of("--model", arguments) or _value_of("--from", arguments)
+    if kind is not CompareConfig and model is not None:
         from dlhmc.runs.targets import settings_of_model
 
-        trained_for = settings_of_model(model)
+        trained_for = settings_of_model(model, architecture=kind is TrainConfig)
         if settings.get("target", trained_for["target"]) == trained_for["target"]:
-            settings = trained_for
+            settings = trained_for | settings
     return kind(**settings)
 
 

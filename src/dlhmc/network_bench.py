@@ -16,8 +16,16 @@ from dlhmc.stopwatch import Contestant, fastest
 from dlhmc.tuning import StepSizeTuner
 
 # The shape of the paper.
+_LATTICE = (16, 16)
 PAPER = TrainConfig(
-    lattice=(16, 16), beta=7.0, hidden=(256, 256, 256), leapfrog_steps=10, chains=128, burn_in=0, start="hot"
+    network="dense",
+    lattice=_LATTICE,
+    beta=7.0,
+    hidden=(256, 256, 256),
+    leapfrog_steps=10,
+    chains=128,
+    burn_in=0,
+    start="hot",
 )
 _SQUARE = 2048
 _TRAJECTORIES, _TRAINING_STEPS = 4, 3
@@ -39,7 +47,7 @@ def flops_of_sampling(config: TrainConfig) -> int:
     Input (cos x, sin x, vector), hidden layers, three heads. Training counts three times as much: one product
     forward and two backward.
     """
-    size, hidden = 2 * math.prod(config.lattice), config.hidden
+    size, hidden = 2 * math.prod(config.lattice or _LATTICE), config.hidden
     weights = 3 * size * hidden[0] + sum(a * b for a, b in itertools.pairwise(hidden))
     weights += hidden[-1] * 3 * size
     return 2 * weights * config.chains * 4 * config.leapfrog_steps
@@ -54,7 +62,7 @@ def measure(config: TrainConfig, rounds: int, square: int = _SQUARE) -> Rates:
     compilation = time.perf_counter() - started
     matrix = jnp.ones((square, square), jnp.float32)
     # The heads, for the chains that go in one direction.
-    weight = jnp.ones((6 * math.prod(config.lattice), config.hidden[-1]), jnp.float32)
+    weight = jnp.ones((6 * math.prod(config.lattice or _LATTICE), config.hidden[-1]), jnp.float32)
     units = jnp.ones((config.hidden[-1], config.chains // 2), jnp.float32)
     product = jax.jit(jnp.matmul)
     seconds = fastest(
@@ -92,7 +100,7 @@ def _sampling(kernel: DLHMC, x: Any) -> Contestant:
 
 def report(config: TrainConfig, rates: Rates, rounds: int) -> str:
     """A section for the report of `dlhmc bench`."""
-    work = flops_of_sampling(config)
+    work, lattice = flops_of_sampling(config), config.lattice or _LATTICE
     rows = [
         ["product of large matrices", "", f"{rates.square / 1e9:.0f}", "1"],
         ["product of one network's heads, half of the chains", "", f"{rates.narrow / 1e9:.0f}", _part(rates, "narrow")],
@@ -104,7 +112,7 @@ def report(config: TrainConfig, rates: Rates, rounds: int) -> str:
     return f"""## Networks
 
 A trajectory with dense networks of {list(config.hidden)} hidden units at N_LF = {config.leapfrog_steps}, and a step of
-training it, {config.chains} chains of {config.lattice[0]}×{config.lattice[1]} U(1), float32, against what the machine
+training it, {config.chains} chains of {lattice[0]}×{lattice[1]} U(1), float32, against what the machine
 reaches with large matrices ({_SQUARE}²) in the same {rounds} rounds. Only the products of the networks count as work,
 {work / 1e9:.2f} Gflop a trajectory and three times as many for training; the rest of a step (force, trigonometry,
 Jacobian, accept/reject, Adam, guards, whatever the backward pass computes again) takes time and counts nothing.

@@ -2,6 +2,7 @@
 
 import dataclasses
 import difflib
+import itertools
 import math
 import tomllib
 import types
@@ -18,8 +19,21 @@ from dlhmc.names import KernelName, LossName, MaskName, NetworkName, RateSchedul
 T = TypeVar("T")
 # Trajectories and steps are counted in 32 bits.
 _MOST = 10**9
-# The default of a setting whose value depends on the target; no configuration keeps it.
+# The default of a setting whose value depends on the target or the network; no configuration keeps it.
 _OF_TARGET: Any = None
+_OF_NETWORK: Any = None
+_DEFECT = {"hidden": (16,), "leapfrog_steps": 8, "steps": 2000, "learning_rate": 1e-2, "gamma_start": 1.0}
+_BY_NETWORK: dict[str, dict[str, Any]] = {
+    "defect": _DEFECT,
+    "patch": _DEFECT,
+    "dense": {
+        "hidden": (256, 256, 256),
+        "leapfrog_steps": 10,
+        "steps": 5000,
+        "learning_rate": 1e-3,
+        "gamma_start": 0.5,
+    },
+}
 # Settings that mean something for lattice gauge theory alone, with the value that stands for nothing.
 _U1_ONLY = {"lattice": None, "beta": None, "beta_start": None, "hits": 0, "symmetric": False}
 
@@ -113,29 +127,33 @@ class TrainConfig:
     """inverse coupling at the end of training (u1 only)"""
     beta_start: float | None = None
     """inverse coupling at the beginning, if another: raised linearly while the target is annealed (u1 only)"""
-    network: NetworkName = "dense"
-    """kind of network"""
-    hidden: tuple[int, ...] = (256, 256, 256)
-    """sizes of the hidden layers of a dense network"""
-    leapfrog_steps: int = 10
-    """leapfrog layers in a trajectory, each with networks of its own"""
+    network: NetworkName = _OF_TARGET
+    """defect (layers that act around one plaquette; u1 only), patch (the same with a network), dense (the paper's)"""
+    hidden: tuple[int, ...] = _OF_NETWORK
+    """sizes of the hidden layers of the networks"""
+    leapfrog_steps: int = _OF_NETWORK
+    """leapfrog layers in a trajectory, each with parameters of its own"""
     rule: RuleName = _OF_TARGET
     """position update: circle (for angles), affine (the paper's, for vectors) or shift"""
     mask: MaskName = "random"
     """which half of x is updated first: a random half for each layer, or a checkerboard"""
-    step_size: float = 0.1
-    """size of all steps before training"""
+    step_size: float | None = None
+    """size of all steps before training; 0.1 if not given, for a defect 0.4/√β"""
+    radii: tuple[float, ...] = ()
+    """distances at which the parameters of a defect have values; up to 3√β if not given"""
+    window: int = 5
+    """side of the window that patch networks see, in plaquettes"""
     symmetric: bool = False
     """draw a lattice symmetry for each trajectory (u1 only)"""
     chains: int = 128
     """Markov chains in a batch"""
-    steps: int = 5000
+    steps: int = _OF_NETWORK
     """training steps"""
     seed: int = 1
     """root of all random numbers"""
     loss: LossName = _OF_TARGET
     """what training minimises: charge for −A·(ΔQ_R)² (u1 only), jump for −A·|Δx|²"""
-    learning_rate: float = 1e-3
+    learning_rate: float = _OF_NETWORK
     """largest learning rate of Adam"""
     rate_schedule: RateSchedule = "cosine"
     """how the learning rate goes on after its warm-up"""
@@ -143,7 +161,7 @@ class TrainConfig:
     """steps during which the learning rate rises from 0"""
     clip: float = 1.0
     """largest norm of the gradient; a longer one is shortened"""
-    gamma_start: float = 0.5
+    gamma_start: float = _OF_NETWORK
     """annealing factor γ at the beginning; 1 for none"""
     anneal: float = 0.5
     """fraction of the steps during which γ (and β) rise to their final values"""
@@ -164,10 +182,20 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         """Refuse what cannot run."""
-        _settle_target(self, lattice=(8, 8), beta=4.0)
-        for name, of_u1, of_vectors in (("rule", "circle", "affine"), ("loss", "charge", "jump")):
+        _settle_target(self, lattice=(16, 16), beta=7.0)
+        by_target = (("rule", "circle", "affine"), ("loss", "charge", "jump"), ("network", "defect", "dense"))
+        for name, of_u1, of_vectors in by_target:
             if getattr(self, name) is _OF_TARGET:
                 object.__setattr__(self, name, of_u1 if self.target == "u1" else of_vectors)
+        for name, value in _BY_NETWORK[self.network].items():
+            if getattr(self, name) is _OF_NETWORK:
+                object.__setattr__(self, name, value)
+        if self.network != "dense" and self.target != "u1":
+            raise UserError(f"Defect layers move topological charge, which {self.target} has not: use --network dense.")
+        rising = all(a < b for a, b in itertools.pairwise((0.0, *self.radii[1:])))
+        fine = not self.radii or (len(self.radii) >= 2 and self.radii[0] == 0 and rising)
+        require(fine, "radii", self.radii, "distances that rise from 0")
+        require(self.window >= 1 and self.window % 2 == 1, "window", self.window, "an odd number")
         if self.beta_start is not None:
             require(0 < self.beta_start <= 10_000, "beta-start", self.beta_start, "a number above 0 and up to 10000")
         if self.loss == "charge" and self.target != "u1":
@@ -179,7 +207,7 @@ class TrainConfig:
         require(0 <= self.seed < 2**32, "seed", self.seed, "a whole number from 0 to 4294967295")
         for name in ("step_size", "learning_rate", "clip"):
             value = getattr(self, name)
-            require(0 < value < math.inf, name.replace("_", "-"), value, "a positive number")
+            require(value is None or 0 < value < math.inf, name.replace("_", "-"), value, "a positive number")
         require(self.rate_warmup >= 0, "rate-warmup", self.rate_warmup, "0 or more")
         require(0 <= self.burn_in <= 10**9, "burn-in", self.burn_in, "0 or more")
         require(0 < self.gamma_start <= 1, "gamma-start", self.gamma_start, "above 0 and at most 1")
@@ -202,6 +230,7 @@ class TrainConfig:
 TRAIN_PRESETS: dict[str, dict[str, Any]] = {
     # Section 5 of the paper: eight A100 for a day.
     "paper": {
+        "network": "dense",
         "lattice": (16, 16),
         "beta": 7.0,
         "beta_start": 2.0,
@@ -210,7 +239,15 @@ TRAIN_PRESETS: dict[str, dict[str, Any]] = {
         "leapfrog_steps": 10,
         "steps": 500_000,
     },
-    "laptop": {"lattice": (8, 8), "beta": 4.0, "hidden": (64, 64), "chains": 64, "leapfrog_steps": 8, "steps": 1500},
+    "laptop": {
+        "network": "dense",
+        "lattice": (8, 8),
+        "beta": 4.0,
+        "hidden": (64, 64),
+        "chains": 64,
+        "leapfrog_steps": 8,
+        "steps": 1500,
+    },
 }
 
 

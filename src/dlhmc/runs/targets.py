@@ -24,12 +24,18 @@ def describe(config: SampleConfig | TrainConfig) -> dict[str, Any]:
     return {"name": config.target}
 
 
-def settings_of_model(name: str) -> dict[str, Any]:
-    """The settings that name the target a model was trained for."""
-    target = _described(models.find(name))
-    if target["name"] != "u1":
-        return {"target": target["name"]}
-    return {"target": "u1", "lattice": tuple(target["lattice"]), "beta": target["beta"]}
+def settings_of_model(name: str, *, architecture: bool = False) -> dict[str, Any]:
+    """The settings that name the target a model was trained for, and on request those of its layers."""
+    file = models.find(name)
+    target = _described(file)
+    settings: dict[str, Any] = {"target": target["name"]}
+    if target["name"] == "u1":
+        settings |= {"lattice": tuple(target["lattice"]), "beta": target["beta"]}
+    if architecture:
+        layers = models.read_config(file)[0]
+        names = ("network", "hidden", "leapfrog_steps", "rule", "mask", "radii", "window")
+        settings |= {name: getattr(layers, name) for name in names}
+    return settings
 
 
 def require_target_of_model(file: Path, name: TargetName) -> None:

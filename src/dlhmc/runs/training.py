@@ -1,6 +1,7 @@
 """A training run from start to end: Algorithm 1 with progress, checkpoints and a model file."""
 
 import dataclasses
+import math
 import time
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from rich.console import Console
 
 from dlhmc import models, rng
 from dlhmc.errors import ExitCode
+from dlhmc.layers.rings import default_radii
 from dlhmc.leaves import leaf
 from dlhmc.models import ModelConfig
 from dlhmc.runs import targets
@@ -110,8 +112,23 @@ def estimate(config: TrainConfig, console: Console) -> None:
 
 def model_config(config: TrainConfig) -> ModelConfig:
     """The part of the settings that the model is built from."""
-    names = [field.name for field in dataclasses.fields(ModelConfig)]
-    return ModelConfig(**{name: getattr(config, name) for name in names})
+    if config.network == "dense" or config.beta is None:
+        step_size, radii, hole = 0.1, tuple[float, ...](), 0.0
+    else:
+        # The correlation length grows with √β, and with it the hole; the fastest mode has the period π/√(2β).
+        root = math.sqrt(config.beta)
+        step_size, radii, hole = 0.4 / root, default_radii(3 * root), 0.19 * root
+    return ModelConfig(
+        network=config.network,
+        leapfrog_steps=config.leapfrog_steps,
+        hidden=config.hidden,
+        rule=config.rule,
+        mask=config.mask,
+        step_size=config.step_size or step_size,
+        radii=config.radii or radii,
+        hole=hole,
+        window=config.window,
+    )
 
 
 def begin_state(config: TrainConfig, algorithm: Algorithm, draws: ExactDraws | None) -> TrainState:
