@@ -1,5 +1,7 @@
 """Deep Learning HMC is exact whatever its networks say, and is found out when it is broken."""
 
+import dataclasses
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -10,7 +12,7 @@ import pytest
 from dlhmc import models
 from dlhmc.integrators import INTEGRATORS, integrate
 from dlhmc.kernels import DLHMC
-from dlhmc.layers import Affine, Circle, LayerStack, LeapfrogLayer
+from dlhmc.layers import Affine, Circle, Defect, LayerStack, LeapfrogLayer
 from dlhmc.layers.masks import random_mask
 from dlhmc.models import ModelConfig
 from dlhmc.networks import SQT, Network
@@ -24,6 +26,12 @@ BROKEN = 1e-9
 
 def model(target, rule, steps=3, step_size=0.25, mask="random"):
     config = ModelConfig(leapfrog_steps=steps, hidden=(8, 8), rule=rule, mask=mask, step_size=step_size)
+    return models.build(config, target, jax.random.key(5))
+
+
+def defect(target, network="defect"):
+    radii = (0.0, 1.0, 2.0, 3.0)
+    config = ModelConfig(network, 4, (8,), step_size=0.2, radii=radii, hole=0.4, window=3)
     return models.build(config, target, jax.random.key(5))
 
 
@@ -59,6 +67,12 @@ CASES = {
     "u1 circle half-trained": lambda: (U1_SMALL(), lambda t: trained(t, model(t, "circle"), charge_loss, 30), False),
     "u1 circle trained": lambda: (U1_SMALL(), lambda t: trained(t, model(t, "circle"), charge_loss, 300), False),
     "gaussian affine random": lambda: (Gaussian(np.ones(4)), lambda t: shaken(model(t, "affine"), 0.15), False),
+    "u1 defect untrained": lambda: (U1((6, 4), 3.0), defect, False),
+    "u1 defect random": lambda: (U1_SMALL(), lambda t: shaken(defect(t), 0.1), False),
+    "u1 defect half-trained": lambda: (U1((6, 6), 4.0), lambda t: trained(t, defect(t), charge_loss, 30), False),
+    "u1 defect trained": lambda: (U1((6, 6), 4.0), lambda t: trained(t, defect(t), charge_loss, 300), False),
+    "u1 patch random, symmetric": lambda: (U1_SMALL(), lambda t: shaken(defect(t, "patch"), 0.1), True),
+    "u1 patch trained": lambda: (U1((6, 6), 4.0), lambda t: trained(t, defect(t, "patch"), charge_loss, 200), False),
     "mixture affine trained": lambda: (
         GaussianMixture(),
         lambda t: trained(t, model(t, "affine"), jump_loss, 200),
@@ -128,9 +142,27 @@ class NoJacobian(DLHMC):
         return proposal._replace(energy_change=change)
 
 
-class OnlyForward(DLHMC):
-    def _both_directions(self, key, x, v):
-        return self.trajectory.forward(self.target, x, v)
+class OnlyForward(LayerStack):
+    def propose(self, key, target, x, v):
+        return self.forward(target, x, v)
+
+
+class NeverConjugated(Defect):
+    """The sign of charge conjugation is always +: flux goes one way."""
+
+    def propose(self, key, target, x, v):
+        place = jax.random.randint(key, (2,), 0, jnp.asarray(target.lattice))
+        return self._forward(target, x, v, place)
+
+
+class HalfAPalindrome(Defect):
+    """The first half goes on in the second: every parameter is twice as long as it may be."""
+
+    def _fields(self, target, place):
+        flow, scale, drift, _ = super()._fields(target, place)
+        middle = (self.number + 1) // 2
+        again = jnp.concatenate([drift.shift[:middle], -drift.shift[:middle]])
+        return flow, scale, drift._replace(shift=again), jnp.sum(jnp.log(scale.of_momentum))
 
 
 class HalfGamma(LeapfrogLayer):
@@ -196,11 +228,23 @@ def strong_gauge():
     return strong(U1((2, 2), 1.0), Circle(), 0.5, (0.3, 0.2, 0.2), (1.5, 0.3, 1.0))
 
 
+def strong_defect():
+    target = U1((6, 6), 4.0)
+    return target, trained(target, defect(target), charge_loss, 300)
+
+
+def of_class(kind, trajectory):
+    fields = {field.name: getattr(trajectory, field.name) for field in dataclasses.fields(trajectory)}
+    return kind(**fields)
+
+
 BROKEN_KERNELS = {
+    "charge never conjugated": (strong_defect, lambda t, f: DLHMC(t, of_class(NeverConjugated, f))),
+    "second half not the mirror image": (strong_defect, lambda t, f: DLHMC(t, of_class(HalfAPalindrome, f))),
     "log|J| dropped": (strong_gauge, lambda t, f: NoJacobian(t, f)),
     "one momentum update's Jacobian dropped": (strong_gaussian, lambda t, f: DLHMC(t, rebuilt(f, HalfGamma))),
     "masks swapped in the inverse": (strong_gaussian, lambda t, f: DLHMC(t, rebuilt(f, SwappedMasks))),
-    "the direction never flipped": (strong_gaussian, lambda t, f: OnlyForward(t, f)),
+    "the direction never flipped": (strong_gaussian, lambda t, f: DLHMC(t, OnlyForward(f.layers))),
     "atan and shift in the wrong order": (strong_gauge, lambda t, f: DLHMC(t, rebuilt(f, rule=WrongOrder()))),
 }
 

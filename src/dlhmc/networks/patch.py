@@ -23,7 +23,7 @@ class Window(NamedTuple):
     side: int
 
     def _index(self, field: Plaquettes) -> tuple[Array, Array]:
-        around = jnp.arange(self.side, dtype=jnp.int32) - self.side // 2
+        around = jnp.arange(self.side, dtype=self.centre.dtype) - self.side // 2
         rows, columns = ((self.centre[axis] + around) % field.shape[axis] for axis in (0, 1))
         return rows[:, None], columns[None, :]
 

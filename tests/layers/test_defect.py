@@ -1,0 +1,172 @@
+"""Defect layers and patch networks: bijections with the symmetry that lets one direction suffice, on any lattice."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from dlhmc import models
+from dlhmc.integrators import INTEGRATORS, integrate
+from dlhmc.layers import defect, rings
+from dlhmc.models import ModelConfig
+from dlhmc.targets import U1
+from dlhmc.targets.u1_links import curl, gauge_transform, plaquettes, translate
+from dlhmc.training import Algorithm, Knots, advance, charge_loss
+
+RADII = (0.0, 1.0, 2.0, 3.0)
+KINDS = [("defect", 4), ("defect", 3), ("patch", 4), ("patch", 3)]
+
+
+def build(network, number, step_size=0.1, target=None):
+    config = ModelConfig(network, number, (6,), step_size=step_size, radii=RADII, hole=0.5, window=3)
+    return models.build(config, target or U1((4, 6), 2.0), jax.random.key(0))
+
+
+def shaken(trajectory, scale):
+    dynamic, static = eqx.partition(trajectory, eqx.is_inexact_array)
+    leaves, structure = jax.tree.flatten(dynamic)
+    keys = jax.random.split(jax.random.key(3), len(leaves))
+    noisy = [leaf + scale * jax.random.normal(k, leaf.shape, leaf.dtype) for k, leaf in zip(keys, leaves, strict=True)]
+    return eqx.combine(jax.tree.unflatten(structure, noisy), static)
+
+
+def trained(target, trajectory, steps=60):
+    algorithm = Algorithm(target, Knots([(0, 1.0)]), None, charge_loss, optax.adam(1e-2))
+    x = target.exact_draws().draw(jax.random.key(1), 32, trajectory.shift.dtype)
+    state = algorithm.begin(trajectory, x)
+    return advance(algorithm, jnp.uint32(3), state, jnp.int32(0), jnp.int32(steps), steps)[0].trajectory
+
+
+def start(target, chains, dtype):
+    x = target.start(jax.random.key(0), "hot", chains, dtype)
+    return x, target.momentum(jax.random.key(1), x)
+
+
+forward = eqx.filter_jit(lambda trajectory, target, x, v: trajectory.forward(target, x, v))
+inverse = eqx.filter_jit(lambda trajectory, target, x, v: trajectory.inverse(target, x, v))
+
+
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize(("network", "number"), KINDS)
+def test_round_trip_and_palindrome_in_double_precision(network, number):
+    target = U1((4, 6), 2.0)
+    new = build(network, number)
+    x, v = start(target, 3, jnp.float64)
+    for trajectory in (new, shaken(new, 0.3), shaken(new, 1.0), trained(target, new)):
+        middle = forward(trajectory, target, x, v)
+        end = inverse(trajectory, target, middle.x, middle.v)
+        size = max(1.0, float(jnp.abs(middle.v).max()), float(jnp.abs(middle.x).max())) ** 2
+        np.testing.assert_allclose(end.x, x, atol=1e-12 * size)
+        np.testing.assert_allclose(end.v, v, atol=1e-12 * size)
+        np.testing.assert_allclose(middle.log_jacobian, 0, atol=1e-12 * size)
+        # F⁻¹ = CR∘F∘CR, with CR: (x, v) → (−x, v).
+        back, mirrored = inverse(trajectory, target, x, v), forward(trajectory, target, -x, v)
+        np.testing.assert_allclose(back.x, -mirrored.x, atol=1e-11 * size)
+        np.testing.assert_allclose(back.v, mirrored.v, atol=1e-11 * size)
+
+
+@pytest.mark.parametrize(("network", "number"), KINDS)
+def test_round_trip_in_single_precision(network, number):
+    target = U1((4, 6), 2.0)
+    trajectory = shaken(build(network, number), 0.3)
+    x, v = start(target, 8, jnp.float32)
+    middle = forward(trajectory, target, x, v)
+    end = inverse(trajectory, target, middle.x, middle.v)
+    np.testing.assert_allclose(end.x, x, atol=1e-4)
+    np.testing.assert_allclose(end.v, v, atol=1e-4)
+
+
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize("even", [False, True])
+@pytest.mark.parametrize(("network", "number"), [("defect", 2), ("patch", 3)])
+def test_log_jacobian_is_that_of_autodiff(network, number, even, monkeypatch):
+    """It is 0 for a palindrome; with s mirrored the wrong way it is not, and must still be right."""
+    if even:
+        monkeypatch.setattr(defect, "_mirror_odd", lambda half, n: jnp.concatenate([half, half[: n - len(half)][::-1]]))
+        number = 3
+    target = U1((3, 2), 1.7)
+    trajectory = shaken(build(network, number, 0.3), 0.3)
+    x, v = start(target, 1, jnp.float64)
+    size = x.size
+    for direction in ("forward", "inverse"):
+
+        def flat(z, direction=direction):
+            phase = getattr(trajectory, direction)(target, z[:size].reshape(x.shape), z[size:].reshape(x.shape))
+            return jnp.concatenate([phase.x.ravel(), phase.v.ravel()]), phase.log_jacobian[0]
+
+        z = jnp.concatenate([x.ravel(), v.ravel()])
+        _, expected = np.linalg.slogdet(np.asarray(jax.jit(jax.jacfwd(lambda z: flat(z)[0]))(z)))
+        assert abs(float(flat(z)[1]) - expected) <= 1e-10
+        assert (abs(expected) > 1e-2) == even
+
+
+@pytest.mark.usefixtures("x64")
+def test_a_closed_defect_without_drive_is_hmc():
+    target, number = U1((4, 6), 2.0), 5
+    new = build("defect", number, 0.1)
+    whole = np.where(np.arange(number // 2 + 1) == 0, 0.5, 1.0)[:, None] / rings.moderation(RADII)
+    trajectory = eqx.tree_at(lambda f: (f.weight, f.shift), new, (jnp.asarray(whole), jnp.zeros_like(new.shift)))
+    x, v = start(target, 3, jnp.float64)
+    there = forward(trajectory, target, x, v)
+    hmc = integrate(target, INTEGRATORS["leapfrog"], x, v, jnp.asarray(0.1), jnp.int32(number))
+    np.testing.assert_allclose(there.x, hmc[0], atol=1e-12)
+    np.testing.assert_allclose(there.v, hmc[1], atol=1e-12)
+
+
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize("network", ["defect", "patch"])
+def test_gauge_equivariance(network):
+    target = U1((4, 6), 2.0)
+    trajectory = shaken(build(network, 3), 0.3)
+    x, v = start(target, 3, jnp.float64)
+    alpha = jax.random.normal(jax.random.key(4), x.shape[1:])
+    there = forward(trajectory, target, gauge_transform(x, alpha), v)
+    expected = forward(trajectory, target, x, v)
+    np.testing.assert_allclose(there.x, gauge_transform(expected.x, alpha), atol=1e-11)
+    np.testing.assert_allclose(there.v, expected.v, atol=1e-11)
+
+
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize("network", ["defect", "patch"])
+def test_the_defect_may_be_anywhere(network):
+    """Moving the defect is moving the configuration the other way."""
+    target = U1((4, 6), 2.0)
+    trajectory = shaken(build(network, 3), 0.3)
+    x, v = start(target, 3, jnp.float64)
+    place = jnp.array([3, 4])
+    there = trajectory._forward(target, translate(x, place), translate(v, place), place)
+    expected = forward(trajectory, target, x, v)
+    np.testing.assert_allclose(there.x, translate(expected.x, place), atol=1e-12)
+    np.testing.assert_allclose(there.v, translate(expected.v, place), atol=1e-12)
+
+
+def test_parameters_fit_every_lattice(tmp_path):
+    trajectory = build("patch", 4, target=U1((16, 16), 7.0))
+    models.save(tmp_path / "model.npz", trajectory, {})
+    for lattice in ((8, 8), (32, 32), (24, 12)):
+        target = U1(lattice, 7.0)
+        loaded = models.load(tmp_path / "model.npz", build("patch", 4, target=target))
+        x, v = start(target, 2, jnp.float32)
+        assert np.all(np.isfinite(forward(loaded, target, x, v).x))
+
+
+@pytest.mark.usefixtures("x64")
+def test_the_drive_moves_one_unit_of_flux():
+    radii = rings.default_radii(8.0)
+    hats = rings.basis(radii, rings.plaquette_distances((24, 24)))
+    flux = plaquettes(curl(jnp.asarray(np.tensordot(rings.flux_potential(radii), hats, axes=1))[..., None]))[..., 0]
+    assert abs(float(flux.sum())) < 1e-10
+    assert abs(abs(float(flux[0, 0])) - 2 * np.pi) < 0.2
+    assert float(jnp.abs(flux).at[0, 0].set(0).max()) < 0.3
+
+
+def test_distances_on_the_periodic_lattice():
+    plaquette, link = rings.plaquette_distances((4, 6)), rings.link_distances((4, 6))
+    assert plaquette.max() == np.hypot(2, 3)
+    assert plaquette[3, 5] == plaquette[1, 1] == np.sqrt(2)
+    # The four links of plaquette (0, 0) are at the distance ½.
+    assert link[0, 0, 0] == link[1, 0, 0] == link[0, 0, 1] == link[1, 1, 0] == 0.5
+    assert np.count_nonzero(link == 0.5) == 4
+    np.testing.assert_allclose(rings.basis(RADII, plaquette).sum(axis=0), 1)
