@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 from small_runs import assert_tensorboard_shows_the_metrics, shown_by_tensorboard
 
-from dlhmc import models
+from dlhmc import cli, models
 from dlhmc.errors import ExitCode, UserError
 from dlhmc.runs.checkpoint import Checkpoints
 from dlhmc.runs.config import SampleConfig, TrainConfig, load, save
@@ -131,6 +131,13 @@ def test_sampling_with_a_model_at_another_coupling(finished, tmp_path):
     assert summary["kernel"] == "dlhmc"
     assert summary["leapfrog_steps"] == 2
     assert abs(summary["plaquette"]["z"]) < 5
+
+
+def test_a_model_brings_its_lattice_and_coupling(finished, capsys):
+    assert cli.run(["sample", "--model", str(finished), "--chains", "6", "--beta", "3", "--dry-run"]) == ExitCode.OK
+    shown = capsys.readouterr().out
+    for line in ("kernel = dlhmc", "target = u1", "lattice = (4, 4)", "beta = 3.0", "chains = 6"):
+        assert line in shown
 
 
 def test_transfer_starts_from_the_parameters_of_a_run(finished, tmp_path):
