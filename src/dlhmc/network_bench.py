@@ -101,6 +101,9 @@ def report(config: TrainConfig, rates: Rates, rounds: int) -> str:
     ]
     header = ["", "seconds a step", "Gflop/s", "part of the machine's rate"]
     table = "\n".join("| " + " | ".join(row) + " |" for row in [header, ["---"] * 4, *rows])
+    # Large products are the fastest there are, unless other programs took the processor from them.
+    disturbed = max(rates.narrow, rates.sampling, rates.training) > rates.square
+    warning = "\n**The machine was busy with other work: the last column means nothing.**\n" if disturbed else ""
     return f"""## Networks
 
 A trajectory with dense networks of {list(config.hidden)} hidden units at N_LF = {config.leapfrog_steps}, and a step of
@@ -111,7 +114,7 @@ Jacobian, accept/reject, Adam, guards, whatever the backward pass computes again
 The training step compiled in {rates.compilation:.0f} s.
 
 {table}
-"""
+{warning}"""
 
 
 def _part(rates: Rates, name: str) -> str:
