@@ -110,7 +110,7 @@ A trajectory with dense networks of {list(config.hidden)} hidden units at N_LF =
 training it, {config.chains} chains of {config.lattice[0]}×{config.lattice[1]} U(1), float32, against what the machine
 reaches with large matrices ({_SQUARE}²) in the same {rounds} rounds. Only the products of the networks count as work,
 {work / 1e9:.2f} Gflop a trajectory and three times as many for training; the rest of a step (force, trigonometry,
-Jacobian, accept/reject, Adam, guards, whatever the backward pass computes again) takes time and counts nothing.
+Jacobian, accept/reject, Adam, guards) takes time and counts nothing.
 The training step compiled in {rates.compilation:.0f} s.
 
 {table}

@@ -9,7 +9,6 @@ import jax.numpy as jnp
 from jaxtyping import Array, Key
 
 from dlhmc.layers.contract import Layer, Phase
-from dlhmc.residuals import recompute_the_rest
 from dlhmc.targets.contract import Field, Target
 
 
@@ -38,7 +37,6 @@ class Trajectory(eqx.Module):
     def _scan(self, apply: Callable[[Any, Phase], Phase], x: Field, v: Field, *, reverse: bool) -> Phase:
         arrays, static = eqx.partition(self.layers, eqx.is_array)
 
-        @recompute_the_rest
         def step(phase: Phase, arrays_of_layer: Any) -> tuple[Phase, None]:
             return apply(eqx.combine(arrays_of_layer, static), phase), None
 
