@@ -13,7 +13,6 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
-
 _PI_HIGH = np.float32(3.140625)
 _PI_LOW = np.float32(np.pi - 3.140625)
 _INVERSE_PI = np.float32(1 / np.pi)
