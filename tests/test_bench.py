@@ -26,3 +26,9 @@ def test_networks_are_measured():
     text = network_bench.report(small, rates, 1)
     assert "| training |" in text
     assert "4×4" in text
+
+
+def test_a_disturbed_measurement_says_so():
+    quiet = network_bench.Rates(square=100e9, narrow=80e9, sampling=50e9, training=40e9, compilation=10.0)
+    assert "busy" not in network_bench.report(PAPER, quiet, 1)
+    assert "busy" in network_bench.report(PAPER, quiet._replace(square=60e9), 1)

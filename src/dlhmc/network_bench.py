@@ -109,17 +109,20 @@ def report(config: TrainConfig, rates: Rates, rounds: int) -> str:
     ]
     header = ["", "seconds a step", "Gflop/s", "part of the machine's rate"]
     table = "\n".join("| " + " | ".join(row) + " |" for row in [header, ["---"] * 4, *rows])
+    # Large products are the fastest there are, unless other programs took the processor from them.
+    disturbed = max(rates.narrow, rates.sampling, rates.training) > rates.square
+    warning = "\n**The machine was busy with other work: the last column means nothing.**\n" if disturbed else ""
     return f"""## Networks
 
 A trajectory with dense networks of {list(config.hidden)} hidden units at N_LF = {config.leapfrog_steps}, and a step of
 training it, {config.chains} chains of {lattice[0]}×{lattice[1]} U(1), float32, against what the machine
 reaches with large matrices ({_SQUARE}²) in the same {rounds} rounds. Only the products of the networks count as work,
 {work / 1e9:.2f} Gflop a trajectory and three times as many for training; the rest of a step (force, trigonometry,
-Jacobian, accept/reject, Adam, guards, whatever the backward pass computes again) takes time and counts nothing.
+Jacobian, accept/reject, Adam, guards) takes time and counts nothing.
 The training step compiled in {rates.compilation:.0f} s.
 
 {table}
-"""
+{warning}"""
 
 
 def _part(rates: Rates, name: str) -> str:

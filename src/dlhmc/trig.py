@@ -13,8 +13,6 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
-from dlhmc.residuals import keep
-
 _PI_HIGH = np.float32(3.140625)
 _PI_LOW = np.float32(np.pi - 3.140625)
 _INVERSE_PI = np.float32(1 / np.pi)
@@ -105,24 +103,22 @@ def atan(x: Float[Array, "..."]) -> Float[Array, "..."]:
     return result
 
 
-# The compiler takes a polynomial for cheap and would evaluate it again in each expression that needs the sine: under
-# differentiation there are many.
 @sin.defjvp
 def _sin_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
-    return keep(sin(primals[0])), keep(cos(primals[0])) * tangents[0]
+    return sin(primals[0]), cos(primals[0]) * tangents[0]
 
 
 @cos.defjvp
 def _cos_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
-    return keep(cos(primals[0])), -keep(sin(primals[0])) * tangents[0]
+    return cos(primals[0]), -sin(primals[0]) * tangents[0]
 
 
 @sin_cos.defjvp
 def _sin_cos_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
-    sine, cosine = (keep(value) for value in sin_cos(primals[0]))
+    sine, cosine = sin_cos(primals[0])
     return (sine, cosine), (cosine * tangents[0], -sine * tangents[0])
 
 
 @atan.defjvp
 def _atan_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
-    return keep(atan(primals[0])), tangents[0] / (1 + primals[0] * primals[0])
+    return atan(primals[0]), tangents[0] / (1 + primals[0] * primals[0])

@@ -10,7 +10,6 @@ from jaxtyping import Array, Bool, Float
 from dlhmc.layers.contract import Layer, Phase
 from dlhmc.layers.position import PositionRule
 from dlhmc.networks.contract import Network, Zeta
-from dlhmc.residuals import keep
 from dlhmc.targets.contract import Target, sum_sites
 
 
@@ -50,8 +49,8 @@ class LeapfrogLayer(Layer):
         log_scale = (0.5 * step) * s
         impulse = (0.5 * step) * (force * jnp.exp(step * q) + t)
         if forward:
-            return Phase(x, keep(v * jnp.exp(log_scale) - impulse), log_jacobian + sum_sites(log_scale))
-        return Phase(x, keep((v + impulse) * jnp.exp(-log_scale)), log_jacobian - sum_sites(log_scale))
+            return Phase(x, v * jnp.exp(log_scale) - impulse, log_jacobian + sum_sites(log_scale))
+        return Phase(x, (v + impulse) * jnp.exp(-log_scale), log_jacobian - sum_sites(log_scale))
 
     def _move(self, target: Target, phase: Phase, moved: Bool[Array, "*field"], *, forward: bool) -> Phase:
         """Λ, eq. (2), on the components `moved`; (s, q, t) at ζ_x = (the others of x, v)."""
@@ -63,5 +62,5 @@ class LeapfrogLayer(Layer):
         shift = step * (v * jnp.exp(step * q) + t)
         update = self.rule.forward if forward else self.rule.inverse
         x_new, log_derivative = update(x, shift, step * s)
-        x = keep(jnp.where(moved, x_new, x))
+        x = jnp.where(moved, x_new, x)
         return Phase(x, v, log_jacobian + sum_sites(jnp.where(moved, log_derivative, 0)))

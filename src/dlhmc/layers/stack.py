@@ -10,7 +10,6 @@ from jaxtyping import Array, Bool, Key
 
 from dlhmc import rng
 from dlhmc.layers.contract import Layer, Phase, Trajectory
-from dlhmc.residuals import recompute_the_rest
 from dlhmc.targets.contract import Field, Target
 
 
@@ -55,7 +54,6 @@ class LayerStack(Trajectory):
     def _scan(self, apply: Callable[[Any, Phase], Phase], x: Field, v: Field, *, reverse: bool) -> Phase:
         arrays, static = eqx.partition(self.layers, eqx.is_array)
 
-        @recompute_the_rest
         def step(phase: Phase, arrays_of_layer: Any) -> tuple[Phase, None]:
             return apply(eqx.combine(arrays_of_layer, static), phase), None
 

@@ -9,7 +9,6 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
 from dlhmc.networks.contract import SQT, Network, Zeta
-from dlhmc.residuals import keep
 
 
 @jax.custom_jvp
@@ -79,10 +78,10 @@ class Dense(Network):
         chains, dtype = vector.shape[-1], vector.dtype
         of_position, of_vector = self.inputs
         h = of_position(zeta.position.reshape(-1, chains)) + of_vector(vector.reshape(-1, chains))
-        h = jax.nn.leaky_relu(keep(h))
+        h = jax.nn.leaky_relu(h)
         for layer in self.hidden:
-            h = jax.nn.leaky_relu(keep(layer(h)))
-        s, q, t = keep(self.heads(h)).reshape(3, -1, chains)
+            h = jax.nn.leaky_relu(layer(h))
+        s, q, t = self.heads(h).reshape(3, -1, chains)
         scale_s, scale_q = jnp.exp(self.log_scales.astype(dtype))[:, :, None]
         outputs = (scale_s * jnp.tanh(s), scale_q * jnp.tanh(q), t)
         return SQT(*(output.reshape(vector.shape) for output in outputs))
