@@ -168,18 +168,43 @@ class Summary:
 
 @dataclasses.dataclass(frozen=True)
 class Demo:
-    """Watch frozen topology thaw: HMC, and HMC with instanton hits, at β = 7."""
+    """Watch frozen topology thaw: HMC, and a sampler trained while you look on, at β = 7."""
 
     out: Path = Path("demo")
     """directory for the runs and the picture"""
     trajectories: int = 2000
     """trajectories of each run"""
+    steps: int = 2000
+    """training steps"""
 
     def __call__(self) -> ExitCode:
         """Run the command."""
         from dlhmc.demo import demo
 
-        return demo(self.out, self.trajectories, _console())
+        return demo(self.out, self.trajectories, self.steps, _console())
+
+
+@dataclasses.dataclass(frozen=True)
+class Models:
+    """List the trained models that come with the package, with what was measured for each.
+
+    Example: dlhmc models; dlhmc sample --model u1-b7
+    """
+
+    json: Switch = False
+    """print JSON instead of a table"""
+
+    def __call__(self) -> ExitCode:
+        """Run the command."""
+        import json
+
+        from dlhmc.shipped import describe, show
+
+        if self.json:
+            sys.stdout.write(json.dumps(describe(), indent=2) + "\n")
+        else:
+            show(_console())
+        return ExitCode.OK
 
 
 @dataclasses.dataclass(frozen=True)
@@ -207,12 +232,13 @@ class Command(NamedTuple):
 
 
 COMMANDS: dict[str, Command] = {
-    "demo": Command("start", "watch frozen topology thaw, in under two minutes", Demo),
+    "demo": Command("start", "watch frozen topology thaw, in about a minute", Demo),
     "sample": Command("run", "sample a target and compare with exact results", Sample),
     "train": Command("run", "train a sampler for a target", Train),
     "compare": Command("run", "compare samplers: τ_int and time an independent configuration takes", Compare),
     "resume": Command("run", "go on with an interrupted run", Resume),
     "summary": Command("look", "print the results of a run", Summary),
+    "models": Command("look", "list the trained models that come with the package", Models),
     "bench": Command("look", "measure speed against BlackJAX, NumPy and the machine", Bench),
 }
 

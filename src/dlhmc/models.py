@@ -28,6 +28,7 @@ from dlhmc.networks import Dense, Patch
 from dlhmc.targets import U1, Target
 
 FORMAT = 1
+SHIPPED = Path(__file__).parent / "trained"
 _DESCRIPTION = "description"
 
 
@@ -44,6 +45,8 @@ class ModelConfig:
     #: of a defect: the radii at which its parameters have values, and the width of the hole before training
     radii: tuple[float, ...] = ()
     hole: float = 0.5
+    #: units of flux that the trajectory drives through the hole before training
+    flux: float = 1.0
     #: of patch networks: the side of the window they see
     window: int = 5
 
@@ -63,7 +66,7 @@ def build(config: ModelConfig, target: Target, key: Key[Array, ""]) -> Trajector
             Patch.stack(kick_key, (number + 1) // 2, config.window, 2, hidden),
             Patch.stack(drift_key, (number + 1) // 2, config.window, 1, hidden),
         )
-    return Defect.start(number, config.step_size, config.radii, config.hole, patches)
+    return Defect.start(number, config.step_size, config.radii, config.hole, config.flux, patches)
 
 
 def _dense(config: ModelConfig, target: Target, key: Key[Array, ""]) -> Trajectory:
@@ -110,16 +113,23 @@ def save(path: Path, trajectory: Trajectory, description: dict[str, Any]) -> Non
     temporary.replace(path)
 
 
+def shipped() -> list[str]:
+    """The names of the models that come with the package."""
+    return sorted(path.stem for path in SHIPPED.glob("*.npz"))
+
+
 def find(name: str) -> Path:
-    """The file of a model: the file itself, or that of a training run."""
+    """The file of a model: the file itself, that of a training run, or one that comes with the package."""
     path = Path(name)
+    if not path.exists() and name in shipped():
+        return SHIPPED / f"{name}.npz"
     if path.is_dir():
         file = path / "model.npz"
         if not file.is_file():
             raise UserError(f"{path} has no trained model: finish it with 'dlhmc resume {path}'.")
         return file
     if not path.is_file():
-        raise UserError(f"There is no model or training run {path}.")
+        raise UserError(f"There is no model or training run {path}; 'dlhmc models' lists those of the package.")
     return path
 
 

@@ -16,7 +16,7 @@ goes both ways with equal probability: one direction suffices, at half the param
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import equinox as eqx
 import jax
@@ -79,9 +79,15 @@ class Defect(Trajectory):
 
     @classmethod
     def start(
-        cls, number: int, step_size: float, radii: Sequence[float], width: float, patches: tuple[Patch, Patch] | None
+        cls,
+        number: int,
+        step_size: float,
+        radii: Sequence[float],
+        width: float,
+        flux: float,
+        patches: tuple[Patch, Patch] | None,
     ) -> "Defect":
-        """Leapfrog with a hole of the given width, and a shift that moves one unit of flux through it.
+        """Leapfrog with a hole of the given width, and a shift that moves `flux` units through it.
 
         The hole opens during the first 35 % of the trajectory and closes during the last.
         """
@@ -90,14 +96,14 @@ class Defect(Trajectory):
         opening = 1 - ramp[:, None] * np.exp(-(np.asarray(radii) ** 2) / (2 * width**2))
         half_at_the_end = np.where(kicks == 0, 0.5, 1.0)[:, None]
         by, size = moderation(radii), len(radii)
-        flux = np.tile(flux_potential(radii) / number, (drifts, 1))
+        shift = np.tile(flux * flux_potential(radii) / number, (drifts, 1))
         return cls(
             log_base=_array(np.log(step_size)),
             weight=_array(half_at_the_end * opening / by),
             scale=jnp.zeros(((number + 1) // 2, size)),
             push=jnp.zeros(((number + 1) // 2, size)),
             log_step=jnp.zeros((drifts, size)),
-            shift=_array(flux / (_GENTLE * by)),
+            shift=_array(shift / (_GENTLE * by)),
             patches=patches,
             radii=tuple(float(r) for r in radii),
             number=number,
@@ -138,7 +144,19 @@ class Defect(Trajectory):
         end = self._forward(target, sign * x, sign * v, place)
         return Phase(sign * end.x, sign * end.v, end.log_jacobian)
 
+    def layer_by_layer(self, target: U1, x: Links, v: Links) -> tuple[Links, Links]:
+        """X and v after each layer, stacked; kicks between two layers are shared, half by half."""
+        place = jnp.zeros(2, jnp.int32)
+        end, (xs, vs, flows) = self._run(target, x, v, place, record=True)
+        _, scales, _, _ = self._fields(target, place)
+        root = scales.of_force[1:-1]
+        halfway = root * vs[:-1] - 0.5 * jax.vmap(curl)(flows[:-1])
+        return xs, jnp.concatenate([halfway, end.v[None]])
+
     def _forward(self, target: U1, x: Links, v: Links, place: Int[Array, "2"]) -> Phase:
+        return self._run(target, x, v, place, record=False)[0]
+
+    def _run(self, target: U1, x: Links, v: Links, place: Int[Array, "2"], *, record: bool) -> tuple[Phase, Any]:
         flows, scales, drifts, log_jacobian = self._fields(target, place)
         # The flow is carried, because what a loop carries is written to memory: fused with the curl, its sines would
         # be computed four times.
@@ -147,17 +165,18 @@ class Defect(Trajectory):
         def kick(v: Links, flow: Plaquettes, scale: Scale) -> Links:
             return scale.of_momentum * v - scale.of_force * curl(flow)
 
-        def step(carry: Carry, fields: tuple[Flow, Scale, Drift]) -> tuple[Carry, None]:
+        def step(carry: Carry, fields: tuple[Flow, Scale, Drift]) -> tuple[Carry, Carry | None]:
             x, v, flow = carry
             next_flow, scale, drift = fields
             v = kick(v, flow, scale)
             x = x + _displacement(place, v, drift)
-            return (x, v, _flow(place, x, next_flow)), None
+            carry = (x, v, _flow(place, x, next_flow))
+            return carry, carry if record else None
 
         first, following = jax.tree.map(lambda a: a[0], flows), jax.tree.map(lambda a: a[1:], flows)
         fields = following, _but_last(scales), drifts
-        (x, v, flow), _ = jax.lax.scan(step, (x, v, _flow(place, x, first)), fields)
-        return Phase(x, kick(v, flow, _last(scales)), jnp.full(x.shape[-1], log_jacobian))
+        (x, v, flow), recorded = jax.lax.scan(step, (x, v, _flow(place, x, first)), fields)
+        return Phase(x, kick(v, flow, _last(scales)), jnp.full(x.shape[-1], log_jacobian)), recorded
 
     def _fields(self, target: U1, place: Int[Array, "2"]) -> tuple[Flow, Scale, Drift, Array]:
         """All kicks (flow and scale) and drifts as fields around the plaquette `place`, and log|J| = Σ s.

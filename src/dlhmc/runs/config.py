@@ -141,6 +141,8 @@ class TrainConfig:
     """size of all steps before training; 0.1 if not given, for a defect 0.4/√β"""
     radii: tuple[float, ...] = ()
     """distances at which the parameters of a defect have values; up to 3√β if not given"""
+    flux: float = 1.0
+    """units of flux that a defect drives from one place to its surroundings before training"""
     window: int = 5
     """side of the window that patch networks see, in plaquettes"""
     symmetric: bool = False
@@ -195,6 +197,7 @@ class TrainConfig:
         rising = all(a < b for a, b in itertools.pairwise((0.0, *self.radii[1:])))
         fine = not self.radii or (len(self.radii) >= 2 and self.radii[0] == 0 and rising)
         require(fine, "radii", self.radii, "distances that rise from 0")
+        require(-100 < self.flux < 100, "flux", self.flux, "a number between -100 and 100")
         require(self.window >= 1 and self.window % 2 == 1, "window", self.window, "an odd number")
         if self.beta_start is not None:
             require(0 < self.beta_start <= 10_000, "beta-start", self.beta_start, "a number above 0 and up to 10000")

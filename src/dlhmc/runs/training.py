@@ -127,6 +127,7 @@ def model_config(config: TrainConfig) -> ModelConfig:
         step_size=config.step_size or step_size,
         radii=config.radii or radii,
         hole=hole,
+        flux=config.flux,
         window=config.window,
     )
 

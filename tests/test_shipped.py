@@ -1,0 +1,41 @@
+"""The models that come with the package load, say what they are, and are exact on lattices they were not trained for."""
+
+import json
+
+import pytest
+
+from dlhmc import cli, models
+from dlhmc.runs.sampling import learned_kernel
+from dlhmc.targets import U1
+from dlhmc.testing import check_stationarity
+
+NAMES = [f"u1-b{beta}" for beta in range(2, 8)]
+
+
+def test_the_list(capsys):
+    assert cli.run(["models"]) == 0
+    shown = capsys.readouterr().out
+    assert all(name in shown for name in NAMES)
+    assert cli.run(["models", "--json"]) == 0
+    assert list(json.loads(capsys.readouterr().out)) == NAMES == models.shipped()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_says_what_was_measured(name):
+    description = models.read_description(models.find(name))
+    assert description["target"]["beta"] == float(name.removeprefix("u1-b"))
+    for moment in ("plaquette", "charge_squared"):
+        assert abs(description["measured"][moment]["z"]) < 4
+    assert description["measured"]["tau_int_charge"]["value"] < 15
+
+
+def test_on_another_lattice():
+    result = check_stationarity(learned_kernel("u1-b5", U1((8, 6), 5.0)), seed=2)
+    # Exceeded by an exact kernel at a new seed with the probabilities 1e-3 and 3e-3.
+    assert result.p_value > 1e-3
+    assert abs(result.weight_pull) < 3
+
+
+def test_a_name_that_does_not_exist(capsys):
+    assert cli.run(["sample", "--model", "u1-b99"]) == 2
+    assert "dlhmc models" in capsys.readouterr().err
