@@ -22,7 +22,7 @@ def code_of(page, **smaller):
 
 
 def test_a_network_of_ones_own(capsys):
-    smaller = {"STEPS = 1000": "STEPS = 40", "U1((8, 8)": "U1((4, 4)", "number=8": "number=2"}
+    smaller = {"STEPS = 1000": "STEPS = 40", "U1((8, 8)": "U1((4, 4)", "number=8": "number=1"}
     names = {}
     exec(code_of("networks.md", **smaller), names)  # noqa: S102 our own page
     shown = capsys.readouterr().out
@@ -35,13 +35,6 @@ def test_a_network_of_ones_own(capsys):
     changed = [not np.array_equal(a, b) for a, b in zip(jax.tree.leaves(before), jax.tree.leaves(after), strict=True)]
     assert all(changed)
 
-    target, trained = names["target"], names["state"].trajectory
-    x = names["x"]
-    v = target.momentum(jax.random.key(2), x)
-    there = eqx.filter_jit(trained.forward)(target, x, v)
-    back = eqx.filter_jit(trained.inverse)(target, there.x, there.v)
-    np.testing.assert_allclose(target.wrap(back.x - x), 0, atol=1e-4)
-    np.testing.assert_allclose(back.v, v, atol=1e-4)
     # An exact kernel fails with these probabilities at a new seed: 1e-3 and 3e-3.
     assert names["result"].p_value > 1e-3
     assert abs(names["result"].weight_pull) < 3

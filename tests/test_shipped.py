@@ -1,4 +1,4 @@
-"""The models that come with the package load, say what they are, and are exact on lattices they were not trained for."""
+"""The models that come with the package load, say what they are, and are exact on other lattices, too."""
 
 import json
 

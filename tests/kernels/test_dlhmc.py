@@ -17,9 +17,9 @@ from dlhmc.layers import Affine, Circle, Defect, LayerStack, LeapfrogLayer
 from dlhmc.layers.masks import random_mask
 from dlhmc.models import ModelConfig
 from dlhmc.networks import SQT, Network
-from dlhmc.targets import U1, Gaussian, GaussianMixture, correlated_gaussian
+from dlhmc.targets import U1, Gaussian, correlated_gaussian
 from dlhmc.testing import check_stationarity
-from dlhmc.training import Algorithm, Knots, advance, charge_loss, jump_loss
+from dlhmc.training import Algorithm, Knots, advance, charge_loss
 
 P_VALUE = 1e-3  # an exact kernel fails each χ² with this probability at a new seed, and each weight test with 3e-3
 BROKEN = 1e-9
@@ -74,11 +74,6 @@ CASES = {
     "u1 defect trained": lambda: (U1((6, 6), 4.0), lambda t: trained(t, defect(t), charge_loss, 300), False),
     "u1 patch random, symmetric": lambda: (U1_SMALL(), lambda t: shaken(defect(t, "patch"), 0.02), True),
     "u1 patch trained": lambda: (U1((6, 6), 4.0), lambda t: trained(t, defect(t, "patch"), charge_loss, 200), False),
-    "mixture affine trained": lambda: (
-        GaussianMixture(),
-        lambda t: trained(t, model(t, "affine"), jump_loss, 200),
-        False,
-    ),
 }
 
 
@@ -124,10 +119,10 @@ def test_both_directions_are_taken_by_every_chain():
         there = kernel.trajectory.forward(target, proposal.x, proposal.v)
         return jnp.abs(target.wrap(there.x - proposal.x_new)).max(axis=(0, 1, 2)) < 1e-4
 
-    taken = jax.jit(jax.vmap(forward_taken))(jax.random.split(jax.random.key(0), 2000))
+    taken = jax.jit(jax.vmap(forward_taken))(jax.random.split(jax.random.key(0), 500))
     share = np.asarray(taken).mean(axis=0)
-    # Binomial with 2000 draws: 4 σ is 0.045, exceeded at a new seed with probability 4e-4 for six chains.
-    assert np.all(np.abs(share - 0.5) < 0.045)
+    # Binomial with 500 draws: 4 σ is 0.09, exceeded at a new seed with probability 4e-4 for six chains.
+    assert np.all(np.abs(share - 0.5) < 0.09)
     np.testing.assert_array_equal(taken[:, 0::2], ~taken[:, 1::2])
 
 

@@ -16,7 +16,7 @@ from dlhmc.targets.u1_links import curl, gauge_transform, plaquettes, translate
 from dlhmc.training import Algorithm, Knots, advance, charge_loss
 
 RADII = (0.0, 1.0, 2.0, 3.0)
-KINDS = [("defect", 4), ("defect", 3), ("patch", 4), ("patch", 3)]
+KINDS = [("defect", 4), ("patch", 3)]
 
 
 def build(network, number, step_size=0.1, target=None):
@@ -54,7 +54,9 @@ def test_round_trip_and_palindrome_in_double_precision(network, number):
     target = U1((4, 6), 2.0)
     new = build(network, number)
     x, v = start(target, 3, jnp.float64)
-    for trajectory in (new, shaken(new, 0.3), shaken(new, 1.0), trained(target, new)):
+    # One kind is trained, because compiling a training step takes long.
+    taught = [trained(target, new)] if network == "patch" else []
+    for trajectory in (new, shaken(new, 0.3), shaken(new, 1.0), *taught):
         middle = forward(trajectory, target, x, v)
         end = inverse(trajectory, target, middle.x, middle.v)
         size = max(1.0, float(jnp.abs(middle.v).max()), float(jnp.abs(middle.x).max())) ** 2
@@ -136,18 +138,18 @@ def test_the_defect_may_be_anywhere(network):
     trajectory = shaken(build(network, 3), 0.3)
     x, v = start(target, 3, jnp.float64)
     place = jnp.array([3, 4])
-    there = trajectory._forward(target, translate(x, place), translate(v, place), place)
+    there = eqx.filter_jit(trajectory._forward)(target, translate(x, place), translate(v, place), place)
     expected = forward(trajectory, target, x, v)
     np.testing.assert_allclose(there.x, translate(expected.x, place), atol=1e-12)
     np.testing.assert_allclose(there.v, translate(expected.v, place), atol=1e-12)
 
 
 def test_parameters_fit_every_lattice(tmp_path):
-    trajectory = build("patch", 4, target=U1((16, 16), 7.0))
+    trajectory = build("patch", 2, target=U1((16, 16), 7.0))
     models.save(tmp_path / "model.npz", trajectory, {})
     for lattice in ((8, 8), (32, 32), (24, 12)):
         target = U1(lattice, 7.0)
-        loaded = models.load(tmp_path / "model.npz", build("patch", 4, target=target))
+        loaded = models.load(tmp_path / "model.npz", build("patch", 2, target=target))
         x, v = start(target, 2, jnp.float32)
         assert np.all(np.isfinite(forward(loaded, target, x, v).x))
 

@@ -22,6 +22,7 @@ from dlhmc.runs.sampling import sample
 from dlhmc.runs.training import Training, begin_state, plan, resume, train
 
 SMALL = {
+    "network": "dense",
     "lattice": (4, 4),
     "beta": 2.0,
     "hidden": (8,),
