@@ -17,8 +17,8 @@ def describe() -> dict[str, dict[str, Any]]:
 def show(console: Console) -> None:
     """The models as a table."""
     table = Table(title="trained models: dlhmc sample --model NAME", title_justify="left")
-    for column in ("name", "target", "layers", "trained in", "acceptance", "τ_int(charge)", "N_LF·τ_int"):
-        table.add_column(column, justify="left" if column in ("name", "target") else "right")
+    for column in ("name", "lattice", "β", "layers", "time", "accepted", "τ_int(Q)", "N_LF·τ_int"):
+        table.add_column(column, justify="left" if column == "name" else "right", no_wrap=True)
     for name, model in describe().items():
         target, measured = model["target"], model["measured"]
         lattice = "×".join(map(str, target["lattice"]))
@@ -26,7 +26,8 @@ def show(console: Console) -> None:
         cost = "" if tau["value"] is None else f"{layers * tau['value']:.1f}"
         table.add_row(
             name,
-            f"{target['name']} {lattice}, β = {target['beta']:g}",
+            lattice,
+            f"{target['beta']:g}",
             f"{layers} {model['model']['network']}",
             f"{model['training']['seconds']:.0f} s",
             f"{measured['acceptance']:.3f}",
