@@ -17,9 +17,12 @@ from jaxtyping import Array, Float
 from rich.console import Console
 from rich.markdown import Markdown
 
-from dlhmc import network_bench, trig
+from dlhmc import models, network_bench, trig
 from dlhmc.errors import ExitCode, UserError
-from dlhmc.kernels import HMC, State
+from dlhmc.kernels import DLHMC, HMC, Kernel, State
+from dlhmc.layers.rings import default_radii
+from dlhmc.models import ModelConfig
+from dlhmc.names import NetworkName
 from dlhmc.runs.engine import Carry, Schedule, advance
 from dlhmc.stopwatch import Contestant, fastest
 from dlhmc.targets import U1
@@ -33,6 +36,8 @@ STEPS = 20
 CHAINS = (128, 1)
 
 OURS = "dlhmc, all of a trajectory"
+DEFECT = "the same with defect layers"
+PATCH = "the same with defect layers and patch networks"
 BARE = "bare scan of the leapfrog arithmetic"
 BLACKJAX = "BlackJAX, written the obvious way"
 NUMPY = "NumPy loop"
@@ -77,17 +82,24 @@ def _contestants(chains: int) -> dict[str, Contestant]:
     x = _draw(target.exact_draws(), chains)
     trajectories = max(2, 2560 // chains)
     return {
-        OURS: _ours(target, x, trajectories),
+        OURS: _ours(HMC(target, STEP_SIZE, STEPS), x, trajectories),
+        DEFECT: _ours(_learned(target, "defect"), x, trajectories),
+        PATCH: _ours(_learned(target, "patch"), x, trajectories),
         BARE: _bare(target, x, trajectories * STEPS),
         BLACKJAX: _blackjax(x, trajectories),
         NUMPY: _numpy(np.asarray(x), 10 if chains > 1 else 200),
     }
 
 
-def _ours(target: U1, x: Links, trajectories: int) -> Contestant:
+def _learned(target: U1, network: NetworkName) -> DLHMC:
+    """A kernel with as many layers as HMC has steps, not trained."""
+    config = ModelConfig(network, STEPS, (16,), step_size=STEP_SIZE, radii=default_radii(8.0))
+    return DLHMC(target, models.build(config, target, jax.random.key(0)))
+
+
+def _ours(kernel: Kernel, x: Links, trajectories: int) -> Contestant:
     """The compiled loop of `dlhmc sample`: momenta, trajectory, accept/reject, observables, records."""
-    kernel = HMC(target, STEP_SIZE, STEPS)
-    carry = Carry(State(x), StepSizeTuner.start(kernel.step_size))
+    carry = Carry(State(x), StepSizeTuner.start(jnp.asarray(STEP_SIZE)))
     schedule = Schedule(jnp.asarray(np.uint32(1)), jnp.asarray(np.int32(0)), jnp.asarray(0.8))
     first, count = jnp.asarray(np.int32(0)), jnp.asarray(np.int32(trajectories))
     call = lambda: advance(kernel, schedule, carry, first, count, trajectories, False)  # noqa: E731

@@ -50,7 +50,7 @@ def finished(untrained, tmp_path_factory):
         lengths=(1.0,),
         step_sizes=(0.2, 0.25, 0.01),
         chains=64,
-        precision=0.08,
+        precision=0.05,
         budget=200.0,
     )
     output = io.StringIO()

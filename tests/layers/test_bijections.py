@@ -148,8 +148,7 @@ def test_round_trip_in_single_precision(target, rule, network, mask):
 
 
 @pytest.mark.usefixtures("x64")
-@pytest.mark.parametrize("direction", ["forward", "inverse"])
-@pytest.mark.parametrize("number", [1, 3])
+@pytest.mark.parametrize(("direction", "number"), [("forward", 1), ("inverse", 3)])
 @pytest.mark.parametrize(("target", "rule", "network", "mask"), CASES)
 def test_log_jacobian_is_that_of_autodiff(target, rule, network, mask, number, direction):
     taught = trained(target, rule, network, number=number)
