@@ -68,13 +68,15 @@ def test_every_sampler_is_measured_or_dropped(finished):
     names = ["leapfrog 1/5", "leapfrog 1/4", "leapfrog 1/100", "leapfrog 1/5 + 1 hit", "exact draws", "model untrained"]
     assert list(found) == names
     assert results["finished"]
-    assert found.pop("leapfrog 1/100")["status"] == "dropped"  # twenty times the steps for the same τ_int
+    # Twenty times the steps for the same τ_int: dropped, unless a fast machine knows its τ_int before the first look.
+    status = found.pop("leapfrog 1/100")["status"]
+    assert status in ("dropped", "measured")
     for name, entry in found.items():
         assert entry["status"] == "measured"
         for tau in entry["tau_int"].values():
             assert tau["error"] <= 0.05 * tau["value"]
         assert name in output
-    assert "1 HMC dropped on the way" in output
+    assert ("1 HMC dropped on the way" in output) == (status == "dropped")
 
 
 def test_exact_draws_are_independent(finished):
