@@ -65,7 +65,7 @@ def _table(summaries: dict[str, dict[str, Any]]) -> Table:
     times = [summary["microseconds_per_trajectory"] for summary in summaries.values()]
     table.add_row("µs/trajectory/chain", *(f"{time:.3g}" for time in times))
     reference, trained = summaries.values()
-    for row, unit in (("in leapfrog steps", "leapfrog_steps"), ("in time", "microseconds_per_trajectory")):
+    for row, unit in (("in steps", "leapfrog_steps"), ("in time", "microseconds_per_trajectory")):
         table.add_row(f"speed-up {row}", "1", _speed_up(reference, trained, unit))
     return table
 
