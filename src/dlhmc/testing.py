@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int, Key
+from numpy.typing import NDArray
 from scipy import stats
 
 from dlhmc.kernels.contract import Kernel
@@ -51,7 +52,7 @@ def check_stationarity(kernel: Kernel, *, steps: int = 10, chains: int = 10_000,
     varies = sample.std(axis=1) > 0  # on tiny lattices some charges never occur
     names, sample = [name for name, keep in zip(names, varies, strict=True) if keep], sample[varies]
     mean = sample.mean(axis=1)
-    covariance = np.atleast_2d(np.cov(sample)) / chains
+    covariance = _covariance(sample, np.array([exact[name] for name in names])) / chains
     chi_squared = float(mean @ np.linalg.pinv(covariance, rcond=1e-10, hermitian=True) @ mean)
     freedom = int(np.linalg.matrix_rank(covariance, rtol=1e-10, hermitian=True))
     weights = np.asarray(weight, np.float64)
@@ -62,6 +63,20 @@ def check_stationarity(kernel: Kernel, *, steps: int = 10, chains: int = 10_000,
         weight_pull=float((weights.mean() - 1) / spread) if spread > 0 else 0.0,
         acceptance=float(np.mean(acceptance)),
     )
+
+
+def _covariance(sample: NDArray[np.float64], exact: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Of deviations [function, chain] from their exact means; functions that are 0 or 1 get their exact variance.
+
+    A rare charge that happens to be rarer still in the sample would have too small a variance there, and raise a
+    false alarm.
+    """
+    covariance = np.atleast_2d(np.cov(sample))
+    values = sample + exact[:, None]
+    binary = np.all(np.isclose(values, 0) | np.isclose(values, 1), axis=1)
+    variance = np.where(binary, exact * (1 - exact), np.diag(covariance))
+    rescale = np.sqrt(variance / np.diag(covariance))
+    return np.asarray(rescale[:, None] * covariance * rescale)
 
 
 @eqx.filter_jit

@@ -45,3 +45,9 @@ def test_cost_grows_with_the_number_of_layers():
     target = U1((4, 4), beta=2.0)
     two, six = (trajectory_cost(built(target, leapfrog_steps=n, hidden=(4,)), target) for n in (2, 6))
     assert six == tuple(3 * part for part in two)
+
+
+def test_a_defect_computes_its_own_forces():
+    target = U1((4, 6), beta=2.0)
+    trajectory = built(target, network="defect", leapfrog_steps=5, radii=(0.0, 1.0, 2.0))
+    assert trajectory_cost(trajectory, target).forces == 6  # the kicks between layers are shared

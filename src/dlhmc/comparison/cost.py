@@ -32,7 +32,7 @@ class Cost(NamedTuple):
 
 
 def trajectory_cost(trajectory: Trajectory, target: Target) -> Cost:
-    """Forces of a trajectory, and floating-point operations of everything else in it: networks and updates.
+    """Forces of a trajectory, and floating-point operations of all but the target's: networks and updates.
 
     Only shapes matter: the trajectory may have them in place of arrays.
     """
@@ -42,7 +42,8 @@ def trajectory_cost(trajectory: Trajectory, target: Target) -> Cost:
     def run(arrays: Trajectory, x: Field, v: Field) -> Phase:
         return eqx.combine(arrays, static).forward(_with_marked_force(target), x, v)
 
-    return _cost(jax.make_jaxpr(run)(arrays, x, x).jaxpr)
+    cost = _cost(jax.make_jaxpr(run)(arrays, x, x).jaxpr)
+    return cost._replace(forces=cost.forces + trajectory.own_forces)
 
 
 def _with_marked_force(target: Target) -> Target:

@@ -36,6 +36,11 @@ class Trajectory(eqx.Module):
     def __len__(self) -> int:
         """N_LF, the number of leapfrog steps."""
 
+    @property
+    def own_forces(self) -> int:
+        """Forces that the trajectory computes by itself, beside those it asks the target for."""
+        return 0
+
     @abstractmethod
     def forward(self, target: Target, x: Field, v: Field) -> Phase:
         """F(x, v) with log|J|."""

@@ -112,6 +112,11 @@ class Defect(Trajectory):
     def __len__(self) -> int:
         return self.number
 
+    @property
+    def own_forces(self) -> int:
+        """One for each kick: the force of an action whose coupling depends on the place."""
+        return self.number + 1
+
     def forward(self, target: Target, x: Links, v: Links) -> Phase:
         """F with the defect at plaquette (0, 0)."""
         return self._forward(_u1(target), x, v, jnp.zeros(2, jnp.int32))

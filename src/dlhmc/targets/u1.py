@@ -194,8 +194,8 @@ class U1(Target):
         values |= {f"loop {m}x{n}": u1_exact.wilson_loop(beta, volume, m * n) for m, n in _LOOPS}
         values |= {f"polyakov {direction} {part}": 0.0 for direction, part in np.ndindex(2, 2)}
         probabilities = u1_exact.charge_distribution(beta, volume, _CHARGES)
-        # Rarer charges are too few for the central limit theorem: at 10⁴ chains these are 50 and more.
-        common = {q: float(p) for q, p in zip(_CHARGES, probabilities, strict=True) if p > 5e-3}
+        # Rarer charges are too few for the central limit theorem.
+        common = {q: float(p) for q, p in zip(_CHARGES, probabilities, strict=True) if p > 1e-3}
         return values | {f"P(Q = {q})": p for q, p in common.items()}
 
     def exact_draws(self) -> U1Draws:
