@@ -17,7 +17,7 @@ from jaxtyping import Array, Float
 from rich.console import Console
 from rich.markdown import Markdown
 
-from dlhmc import models, network_bench, trig
+from dlhmc import models, network_bench, tables, trig
 from dlhmc.errors import ExitCode, UserError
 from dlhmc.kernels import DLHMC, HMC, Kernel, State
 from dlhmc.layers.rings import default_radii
@@ -203,7 +203,6 @@ def _report(times: dict[str, dict[int, float]], limits: Limits, rounds: int) -> 
         [name, f"{t[many]:.3g}", f"{t[many] / ours[many]:.2f}", f"{t[one]:.3g}", f"{t[one] / ours[one]:.2f}"]
         for name, t in times.items()
     ]
-    table = "\n".join("| " + " | ".join(row) + " |" for row in [header, ["---"] * 5, *rows])
     return f"""# Speed of a leapfrog step
 
 Time of one leapfrog step of one chain: 2D U(1), {LATTICE[0]}×{LATTICE[1]}, β = {BETA:g}, float32, trajectories of
@@ -211,7 +210,7 @@ Time of one leapfrog step of one chain: 2D U(1), {LATTICE[0]}×{LATTICE[1]}, β 
 turn. Measured by `dlhmc bench` (`make bench`), JAX {jax.__version__} on {jax.devices()[0].device_kind},
 {platform.machine()}. Absolute times are those of this machine; the ratios are what counts.
 
-{table}
+{tables.markdown(header, rows)}
 
 At {many} chains dlhmc is **{times[BLACKJAX][many] / ours[many]:.1f} times** as fast as BlackJAX, and takes
 **{ours[many] / times[BARE][many]:.2f} times** as long as the bare arithmetic, although it also draws momenta,

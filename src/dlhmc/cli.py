@@ -15,25 +15,22 @@ from dlhmc import __version__
 from dlhmc.comparison.config import CompareConfig
 from dlhmc.errors import ExitCode, UserError
 from dlhmc.names import NetworkName, TargetName
+from dlhmc.reproduction.config import REPRODUCE_PRESETS, ReproduceConfig
 from dlhmc.runs.config import TRAIN_PRESETS, SampleConfig, TrainConfig, load
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 T = TypeVar("T")
-C = TypeVar("C", SampleConfig, TrainConfig, CompareConfig)
+C = TypeVar("C", SampleConfig, TrainConfig, CompareConfig, ReproduceConfig)
 #: a switch that can only be turned on
 Switch = Annotated[bool, tyro.conf.FlagCreatePairsOff]
 
 
-@dataclasses.dataclass(frozen=True)
-class Sample:
-    """Sample a target and compare with exact results.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NewRun:
+    """Options of every command that makes a run directory."""
 
-    Example: dlhmc sample --kernel hmc --lattice 16 16 --beta 7 --out runs/hmc7
-    """
-
-    settings: Annotated[SampleConfig, tyro.conf.arg(name="")]
     config: Path | None = None
     """TOML file with settings; options given here override it"""
     out: Path | None = None
@@ -42,6 +39,16 @@ class Sample:
     """say what would be done, and do nothing"""
     quiet: Switch = False
     """print nothing but errors"""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Sample(NewRun):
+    """Sample a target and compare with exact results.
+
+    Example: dlhmc sample --kernel hmc --lattice 16 16 --beta 7 --out runs/hmc7
+    """
+
+    settings: Annotated[SampleConfig, tyro.conf.arg(name="")]
 
     def __call__(self) -> ExitCode:
         """Run the command."""
@@ -56,8 +63,8 @@ class Sample:
         return sample(self.settings, out, _console(), quiet=self.quiet)
 
 
-@dataclasses.dataclass(frozen=True)
-class Train:
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Train(NewRun):
     """Train a sampler (Algorithm 1 of the paper).
 
     Example: dlhmc train --lattice 8 8 --beta 4 --network dense --hidden 64 64 --steps 2000 --out runs/t
@@ -66,14 +73,8 @@ class Train:
     settings: Annotated[TrainConfig, tyro.conf.arg(name="")]
     preset: Literal["paper", "laptop"] | None = None
     """settings to start from: paper (for GPUs) or laptop (minutes); options given here override it"""
-    config: Path | None = None
-    """TOML file with settings; options given here override it"""
-    out: Path | None = None
-    """new directory for the run; a name under runs/ if not given"""
     dry_run: Switch = False
     """print the number of parameters, memory and time, from a measured step"""
-    quiet: Switch = False
-    """print nothing but errors"""
 
     def __call__(self) -> ExitCode:
         """Run the command."""
@@ -89,8 +90,8 @@ class Train:
         return train(self.settings, out, _console(), quiet=self.quiet)
 
 
-@dataclasses.dataclass(frozen=True)
-class Compare:
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Compare(NewRun):
     """Compare samplers: HMC on a grid, with instanton hits, exact draws, learned ones.
 
     All run in turn in one process until τ_int of each is known. Example:
@@ -98,14 +99,6 @@ class Compare:
     """
 
     settings: Annotated[CompareConfig, tyro.conf.arg(name="")]
-    config: Path | None = None
-    """TOML file with settings; options given here override it"""
-    out: Path | None = None
-    """new directory for tables and histories; a name under runs/ if not given"""
-    dry_run: Switch = False
-    """say what would be done, and do nothing"""
-    quiet: Switch = False
-    """print nothing but errors"""
 
     def __call__(self) -> ExitCode:
         """Run the command."""
@@ -121,6 +114,53 @@ class Compare:
         return compare(self.settings, out, _console(), quiet=self.quiet)
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Reproduce(NewRun):
+    """The paper's results from start to end: train along β, compare at each, figures, tables, report.
+
+    Example: dlhmc reproduce --preset cpu --out runs/paper
+    """
+
+    settings: Annotated[ReproduceConfig, tyro.conf.arg(name="")]
+    preset: Literal["cpu", "paper"] | None = None
+    """settings to start from: cpu (under two hours on two cores) or paper (its sizes, for GPUs)"""
+
+    def __call__(self) -> ExitCode:
+        """Run the command."""
+        from dlhmc.reproduction.command import reproduce
+        from dlhmc.runs.directory import RunDirectory
+
+        out = self.out or self.settings.default_directory
+        if self.dry_run:
+            RunDirectory(out).refuse_if_taken()
+            text = f"{_settings_text(self.settings)}\nwould work in {out}"
+            _console().print(text, markup=False, highlight=False, soft_wrap=True)
+            return ExitCode.OK
+        return reproduce(self.settings, out, _console(), quiet=self.quiet)
+
+
+@dataclasses.dataclass(frozen=True)
+class Report:
+    """Build a page with figures and tables for any set of runs: one file that opens from disk.
+
+    Example: dlhmc report runs/compare7 runs/t --out report.html
+    """
+
+    directories: tyro.conf.Positional[tuple[Path, ...]]
+    """directories of runs: comparisons, training, sampling, reproductions"""
+    out: Path = Path("report.html")
+    """file to write; figures go into the folder figures beside it"""
+
+    def __call__(self) -> ExitCode:
+        """Run the command."""
+        if not self.directories:
+            raise UserError("There is nothing to report: give at least one directory of a run.")
+        from dlhmc.report.command import report
+
+        report(self.directories, self.out, _console())
+        return ExitCode.OK
+
+
 @dataclasses.dataclass(frozen=True)
 class Resume:
     """Go on with an interrupted run; the result is the same as without the interruption."""
@@ -134,8 +174,11 @@ class Resume:
         """Run the command."""
         from dlhmc.runs.directory import run_kind
 
-        if run_kind(self.directory) == "train":
+        kind = run_kind(self.directory)
+        if kind == "train":
             from dlhmc.runs.training import resume
+        elif kind == "reproduce":
+            from dlhmc.reproduction.command import resume
         else:
             from dlhmc.runs.sampling import resume
         return resume(self.directory, _console(), quiet=self.quiet)
@@ -236,7 +279,9 @@ COMMANDS: dict[str, Command] = {
     "sample": Command("run", "sample a target and compare with exact results", Sample),
     "train": Command("run", "train a sampler for a target", Train),
     "compare": Command("run", "compare samplers: τ_int and time an independent configuration takes", Compare),
+    "reproduce": Command("run", "the paper's results: train along β, compare, report", Reproduce),
     "resume": Command("run", "go on with an interrupted run", Resume),
+    "report": Command("look", "build a page with figures and tables for any set of runs", Report),
     "summary": Command("look", "print the results of a run", Summary),
     "models": Command("look", "list the trained models that come with the package", Models),
     "bench": Command("look", "measure speed against BlackJAX, NumPy and the machine", Bench),
@@ -282,11 +327,13 @@ def _dispatch(arguments: list[str]) -> int:
 def _parse(name: str, options: type[T], arguments: list[str]) -> T:
     default: Any = tyro.MISSING_NONPROP
     if options is Sample:
-        default = Sample(_defaults(SampleConfig, arguments))
+        default = Sample(settings=_defaults(SampleConfig, arguments))
     elif options is Train:
-        default = Train(_defaults(TrainConfig, arguments))
+        default = Train(settings=_defaults(TrainConfig, arguments))
     elif options is Compare:
-        default = Compare(_defaults(CompareConfig, arguments))
+        default = Compare(settings=_defaults(CompareConfig, arguments))
+    elif options is Reproduce:
+        default = Reproduce(settings=_defaults(ReproduceConfig, arguments))
     config = (tyro.conf.DisallowNone, tyro.conf.PositionalMetavarFromFieldName)
     return tyro.cli(options, prog=f"dlhmc {name}", args=arguments, default=default, config=config)
 
@@ -307,8 +354,10 @@ def _defaults(kind: type[C], arguments: list[str]) -> C:
         if settings.get("target", "u1") != "u1":
             raise UserError(f"The presets are for the target u1, not for {target}: leave out --preset.")
         settings = preset | settings
+    if kind is ReproduceConfig and (preset := REPRODUCE_PRESETS.get(_value_of("--preset", arguments) or "")):
+        settings = preset | settings
     model = _value_of("--model", arguments) or _value_of("--from", arguments)
-    if kind is not CompareConfig and model is not None:
+    if kind in (SampleConfig, TrainConfig) and model is not None:
         from dlhmc.runs.targets import settings_of_model
 
         trained_for = settings_of_model(model, architecture=kind is TrainConfig)
@@ -340,7 +389,7 @@ def _help() -> str:
     return "\n".join([*lines, "'dlhmc COMMAND --help' lists the options of a command.", ""])
 
 
-def _settings_text(config: SampleConfig | TrainConfig | CompareConfig) -> str:
+def _settings_text(config: SampleConfig | TrainConfig | CompareConfig | ReproduceConfig) -> str:
     return "\n".join(f"{field.name:>20} = {getattr(config, field.name)}" for field in dataclasses.fields(config))
 
 

@@ -9,7 +9,9 @@ from rich.console import Console
 from rich.table import Table
 
 from dlhmc.errors import ExitCode
-from dlhmc.figures import charge_histories, save
+from dlhmc.report import draw
+from dlhmc.report.charts import BLUE, VERMILION
+from dlhmc.report.histories import Charges, charge_chart
 from dlhmc.runs.config import SampleConfig, TrainConfig
 from dlhmc.runs.directory import RunDirectory, read_json
 from dlhmc.runs.history import History
@@ -43,8 +45,10 @@ def demo(out: Path, trajectories: int, steps: int, console: Console) -> ExitCode
         histories[label] = np.asarray(History.open(directory.history, "r").array("charge")[:, 0])
     console.print(_table(summaries))
     console.print("τ_int: trajectories until the charge is forgotten; 0.5 is that of independent draws")
-    figure = charge_histories(histories, "Topological charge of one chain, 16×16 at β = 7")
-    picture = save(figure, out / "topology")[0]
+    colours = zip(histories.items(), (BLUE, VERMILION), strict=True)
+    charges = [Charges(label, values, colour) for (label, values), colour in colours]
+    chart = charge_chart("topology", "Topological charge of one chain, 16×16 at β = 7", charges)
+    picture = draw.save(chart, out)[0]
     console.print(f"picture: {picture}", highlight=False, soft_wrap=True)
     return ExitCode.OK
 

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dlhmc import tables
 from dlhmc.kernels import DLHMC, State
 from dlhmc.runs import engine, training
 from dlhmc.runs.config import TrainConfig
@@ -108,7 +109,6 @@ def report(config: TrainConfig, rates: Rates, rounds: int) -> str:
         ["training", f"{3 * work / rates.training:.3f}", f"{rates.training / 1e9:.0f}", _part(rates, "training")],
     ]
     header = ["", "seconds a step", "Gflop/s", "part of the machine's rate"]
-    table = "\n".join("| " + " | ".join(row) + " |" for row in [header, ["---"] * 4, *rows])
     # Large products are the fastest there are, unless other programs took the processor from them.
     disturbed = max(rates.narrow, rates.sampling, rates.training) > rates.square
     warning = "\n**The machine was busy with other work: the last column means nothing.**\n" if disturbed else ""
@@ -121,7 +121,7 @@ reaches with large matrices ({_SQUARE}²) in the same {rounds} rounds. Only the 
 Jacobian, accept/reject, Adam, guards) takes time and counts nothing.
 The training step compiled in {rates.compilation:.0f} s.
 
-{table}
+{tables.markdown(header, rows)}
 {warning}"""
 
 

@@ -29,6 +29,8 @@ class CompareConfig:
     """step sizes of HMC, in place of acceptances"""
     hits: int = 1
     """instanton hits after each trajectory, for HMC with hits; 0 to leave it out"""
+    hit_lengths: tuple[float, ...] = (0.25, 0.5, 1.0, 2.0)
+    """trajectory lengths of HMC with hits, which only has to stir what the hits leave as it is"""
     exact: bool = True
     """compare with independent exact configurations"""
     chains: int = 128
@@ -47,8 +49,9 @@ class CompareConfig:
         require(all(side >= 2 for side in self.lattice), "lattice", self.lattice, "sides of at least 2")
         require(0 < self.beta <= 10_000, "beta", self.beta, "a number above 0 and up to 10000")
         require(len(self.integrators) > 0, "integrators", self.integrators, "at least one of leapfrog and omelyan")
-        fine = len(self.lengths) > 0 and all(0 < length < math.inf for length in self.lengths)
-        require(fine, "lengths", self.lengths, "at least one positive number")
+        for name, lengths in (("lengths", self.lengths), ("hit-lengths", self.hit_lengths)):
+            fine = len(lengths) > 0 and all(0 < length < math.inf for length in lengths)
+            require(fine, name, lengths, "at least one positive number")
         fine = all(0 < acceptance < 1 for acceptance in self.acceptances)
         require(fine, "acceptances", self.acceptances, "between 0 and 1")
         if not self.acceptances and not self.step_sizes:

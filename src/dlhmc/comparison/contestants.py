@@ -91,9 +91,9 @@ def grid(config: CompareConfig) -> Iterator[GridPoint]:
     for integrator, length, (size, acceptance) in itertools.product(config.integrators, config.lengths, given or tuned):
         yield GridPoint(integrator, length, size, acceptance, 0)
     if config.hits:
-        # HMC only has to stir what the hits leave as it is: one step size is enough.
+        # One step size is enough here.
         size, acceptance = given[0] if given else (None, _ACCEPTANCE_WITH_HITS)
-        for length in config.lengths:
+        for length in config.hit_lengths:
             yield GridPoint(config.integrators[0], length, size, acceptance, config.hits)
 
 

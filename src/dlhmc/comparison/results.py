@@ -8,7 +8,7 @@ from typing import Any
 from dlhmc.comparison.config import CompareConfig
 from dlhmc.comparison.race import Runner, relative_pace
 from dlhmc.runs.summary import compared, finite, time_entry
-from dlhmc.statistics import Estimate, mean_and_error
+from dlhmc.statistics import Estimate, integrated_autocorrelation_time, mean_and_error
 from dlhmc.statistics.autocorrelation import ONE_SIDED_SIGMA
 from dlhmc.targets.contract import Target
 
@@ -82,6 +82,8 @@ class Entry:
     observables: Mapping[str, Mapping[str, float | None]]
     #: name → value, error, window, frozen, lower_bound
     tau_int: Mapping[str, Mapping[str, Any]]
+    #: the same for observables that are not slow, for information
+    tau_int_others: Mapping[str, Mapping[str, Any]]
     #: N_LF · τ_int of the charge
     steps_tau: Quantity
     #: of one chain
@@ -150,6 +152,11 @@ def _entry(runner: Runner, target: Target, exact: Mapping[str, float]) -> Entry:
         for name, (observable, power) in target.moments.items()
     }
     times = {name: time_entry(tau) | {"lower_bound": runner.bound(name)} for name, tau in runner.taus.items()}
+    others = {
+        name: time_entry(integrated_autocorrelation_time(streams[name]))
+        for name in streams.names
+        if name not in target.slow
+    }
     slowest = _slowest(times)
     pace = runner.seconds_per_trajectory
     return Entry(
@@ -169,6 +176,7 @@ def _entry(runner: Runner, target: Target, exact: Mapping[str, float]) -> Entry:
         runner.nonfinite,
         observables,
         times,
+        others,
         _quantity(times[next(iter(target.slow))]).times(contestant.leapfrog_steps),
         Quantity.measured(pace.value, pace.error),
         slowest.times(2 * pace.value, pace.error / pace.value),

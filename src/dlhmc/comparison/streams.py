@@ -31,6 +31,11 @@ class Streams:
             array[self.rows : self.rows + new] = records[name]
         self.rows += new
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The observables."""
+        return tuple(self._arrays)
+
     def __getitem__(self, name: str) -> NDArray[Any]:
         """All rows so far."""
         return self._arrays[name][: self.rows]

@@ -9,6 +9,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from dlhmc import tables
 from dlhmc.comparison.results import Entry, Quantity, Results
 from dlhmc.runs.summary import shown_mean
 from dlhmc.statistics import format_uncertainty
@@ -17,7 +18,8 @@ _MOMENTS = {"plaquette": "plaquette", "charge_squared": "⟨Q_Z²⟩", "sine_cha
 LEGEND = (
     "leapfrog 4/36: HMC with trajectories of length 4 in 36 steps. τ: integrated autocorrelation time in trajectories "
     "(½ for independent configurations). N_LF·τ: that of Q_Z. ms/indep.: time of 2τ trajectories of one chain, with "
-    "the larger τ; compiling excluded. Gain: cost of the best HMC over that of the sampler. > and <: limits at 95 %."
+    "the larger τ of both charges; compiling excluded. Gain: cost of the best HMC over that of the sampler. > and <: "
+    "limits at 95 %."
 )
 
 
@@ -31,7 +33,7 @@ class Section(NamedTuple):
 def show(results: Results, console: Console) -> None:
     """Print all tables."""
     console.print(_title(results), style="bold", highlight=False)
-    for section in _sections(results):
+    for section in sections(results):
         table = Table(box=SIMPLE_HEAD, pad_edge=False)
         for column in section.header:
             table.add_column(column, justify="left" if column in ("sampler", "") else "right")
@@ -46,9 +48,8 @@ def show(results: Results, console: Console) -> None:
 def markdown(results: Results) -> str:
     """The same as a Markdown document."""
     parts = [f"# {_title(results)}", ""]
-    for header, rows in _sections(results):
-        lines = [header, ("---",) * len(header), *rows]
-        parts += ["\n".join("| " + " | ".join(row) + " |" for row in lines), ""]
+    for header, rows in sections(results):
+        parts += [tables.markdown(header, rows), ""]
     return "\n".join([*parts, LEGEND, "", *remarks(results)]) + "\n"
 
 
@@ -83,15 +84,17 @@ def _title(results: Results) -> str:
     return f"{lattice}  β = {results.beta:g}  {results.chains} chains  {results.seconds:.0f} s"
 
 
-def _sections(results: Results) -> tuple[Section, Section, Section]:
+def sections(results: Results) -> tuple[Section, Section, Section]:
+    """Costs, trajectories, observables."""
     costs = [
         (
             entry.name,
-            *(_time(tau) for tau in entry.tau_int.values()),
-            _shown(entry.steps_tau) if entry.leapfrog_steps else "",
-            _shown(entry.seconds_per_independent, 1e3),
-            _shown(entry.gain_in_steps) if entry.leapfrog_steps else "",
-            _shown(entry.gain_in_time),
+            *(shown_tau(tau) for tau in entry.tau_int.values()),
+            *(shown_tau(tau) for tau in entry.tau_int_others.values()),
+            shown(entry.steps_tau) if entry.leapfrog_steps else "",
+            shown(entry.seconds_per_independent, 1e3),
+            shown(entry.gain_in_steps) if entry.leapfrog_steps else "",
+            shown(entry.gain_in_time),
         )
         for entry in results.entries
     ]
@@ -102,7 +105,7 @@ def _sections(results: Results) -> tuple[Section, Section, Section]:
             str(entry.leapfrog_steps),
             str(entry.forces),
             f"{entry.network_flops:.3g}" if entry.network_flops else "0",
-            _shown(entry.seconds_per_trajectory, 1e6),
+            shown(entry.seconds_per_trajectory, 1e6),
             str(entry.trajectories),
             entry.status + (f", {entry.nonfinite_rejected} not finite" if entry.nonfinite_rejected else ""),
         )
@@ -114,7 +117,7 @@ def _sections(results: Results) -> tuple[Section, Section, Section]:
     exact = ("exact", *(f"{results.exact[name]:.6f}" for name in _MOMENTS))
     return (
         Section(
-            ("sampler", "τ(Q_Z)", "τ(Q_R)", "N_LF·τ", "ms/indep.", "gain in steps", "gain in time"),
+            ("sampler", "τ(Q_Z)", "τ(Q_R)", "τ(plaq.)", "N_LF·τ", "ms/indep.", "gain in steps", "gain in time"),
             costs,
         ),
         Section(
@@ -129,13 +132,15 @@ def _against_exact(moment: Mapping[str, Any]) -> str:
     return shown_mean(dict(moment)) + z
 
 
-def _time(tau: Mapping[str, Any]) -> str:
+def shown_tau(tau: Mapping[str, Any]) -> str:
+    """An autocorrelation time, or its lower limit."""
     if tau["value"] is None:
         return f"> {_rounded(tau['lower_bound'])}"
     return format_uncertainty(tau["value"], tau["error"])
 
 
-def _shown(quantity: Quantity, factor: float = 1.0) -> str:
+def shown(quantity: Quantity, factor: float = 1.0) -> str:
+    """A value with its error, or a limit; nothing where nothing is known."""
     if quantity.value is not None:
         return format_uncertainty(quantity.value * factor, (quantity.error or 0.0) * factor)
     if quantity.lower is not None:

@@ -50,6 +50,10 @@ class Trajectory(eqx.Module):
         """F⁻¹(x, v) with log|J| of the inverse."""
 
     @abstractmethod
+    def layer_by_layer(self, target: Target, x: Field, v: Field) -> Phase:
+        """The phase after each layer of F, stacked along a new first axis."""
+
+    @abstractmethod
     def propose(self, key: Key[Array, ""], target: Target, x: Field, v: Field) -> Phase:
         """ξ′ of a random map, drawn for each chain such that the way back is as probable as the way there.
 

@@ -149,14 +149,18 @@ class Defect(Trajectory):
         end = self._forward(target, sign * x, sign * v, place)
         return Phase(sign * end.x, sign * end.v, end.log_jacobian)
 
-    def layer_by_layer(self, target: U1, x: Links, v: Links) -> tuple[Links, Links]:
-        """X and v after each layer, stacked; kicks between two layers are shared, half by half."""
-        place = jnp.zeros(2, jnp.int32)
+    def layer_by_layer(self, target: Target, x: Links, v: Links) -> Phase:
+        """F with the defect at plaquette (0, 0); kicks between two layers are shared, half by half."""
+        target, place = _u1(target), jnp.zeros(2, jnp.int32)
         end, (xs, vs, flows) = self._run(target, x, v, place, record=True)
         _, scales, _, _ = self._fields(target, place)
         root = scales.of_force[1:-1]
         halfway = root * vs[:-1] - 0.5 * jax.vmap(curl)(flows[:-1])
-        return xs, jnp.concatenate([halfway, end.v[None]])
+        half = jnp.sum(jnp.log(scales.of_force), axis=(1, 2, 3, 4))
+        so_far = 2 * jnp.cumsum(half)
+        log_jacobian = jnp.concatenate([so_far[:-2] + half[1:-1], so_far[-1:]])
+        vs = jnp.concatenate([halfway, end.v[None]])
+        return Phase(xs, vs, jnp.broadcast_to(log_jacobian[:, None], (len(self), x.shape[-1])))
 
     def _forward(self, target: U1, x: Links, v: Links, place: Int[Array, "2"]) -> Phase:
         return self._run(target, x, v, place, record=False)[0]

@@ -29,11 +29,15 @@ class LayerStack(Trajectory):
 
     def forward(self, target: Target, x: Field, v: Field) -> Phase:
         """All layers, first to last."""
-        return self._scan(lambda layer, phase: layer.forward(target, phase), x, v, reverse=False)
+        return self._scan(lambda layer, phase: layer.forward(target, phase), x, v, reverse=False)[0]
 
     def inverse(self, target: Target, x: Field, v: Field) -> Phase:
         """The inverses of all layers, last to first."""
-        return self._scan(lambda layer, phase: layer.inverse(target, phase), x, v, reverse=True)
+        return self._scan(lambda layer, phase: layer.inverse(target, phase), x, v, reverse=True)[0]
+
+    def layer_by_layer(self, target: Target, x: Field, v: Field) -> Phase:
+        """F, with the phase after each layer."""
+        return self._scan(lambda layer, phase: layer.forward(target, phase), x, v, reverse=False, record=True)[1]
 
     def propose(self, key: Key[Array, ""], target: Target, x: Field, v: Field) -> Phase:
         """F for some chains and F⁻¹ for the others, at the cost of one of them for each chain.
@@ -51,14 +55,17 @@ class LayerStack(Trajectory):
         there, back = self.forward(target, x_there, v_there), self.inverse(target, x_back, v_back)
         return Phase(*(_collect(d, a, b) for a, b in zip(there, back, strict=True)))
 
-    def _scan(self, apply: Callable[[Any, Phase], Phase], x: Field, v: Field, *, reverse: bool) -> Phase:
+    def _scan(
+        self, apply: Callable[[Any, Phase], Phase], x: Field, v: Field, *, reverse: bool, record: bool = False
+    ) -> tuple[Phase, Any]:
         arrays, static = eqx.partition(self.layers, eqx.is_array)
 
-        def step(phase: Phase, arrays_of_layer: Any) -> tuple[Phase, None]:
-            return apply(eqx.combine(arrays_of_layer, static), phase), None
+        def step(phase: Phase, arrays_of_layer: Any) -> tuple[Phase, Phase | None]:
+            phase = apply(eqx.combine(arrays_of_layer, static), phase)
+            return phase, phase if record else None
 
         start = Phase(x, v, jnp.zeros(x.shape[-1], x.dtype))
-        return jax.lax.scan(step, start, arrays, reverse=reverse)[0]
+        return jax.lax.scan(step, start, arrays, reverse=reverse)
 
 
 def _deal(first_goes_forward: Bool[Array, " pair"], field: Field) -> tuple[Field, Field]:

@@ -1,0 +1,28 @@
+"""`dlhmc report`: the page, and the figures on it as files."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+
+from dlhmc.errors import UserError
+from dlhmc.report import draw
+from dlhmc.report.contents import build_page, drawn
+from dlhmc.report.page import render
+
+
+def report(paths: Sequence[Path], out: Path, console: Console) -> None:
+    """Write the page, and the figures as PNG and SVG into a folder beside it."""
+    page = build_page(paths)
+    figures = out.parent / "figures"
+    try:
+        figures.mkdir(parents=True, exist_ok=True)
+        for block in drawn(page):
+            draw.save(block, figures)
+        text = render(page, {block.name: draw.picture(block) for block in drawn(page)})
+        temporary = out.with_name(f".{out.name}.tmp")
+        temporary.write_text(text, encoding="utf-8")
+        temporary.replace(out)
+    except OSError as error:
+        raise UserError(f"{out} cannot be written: {error.strerror or error}.") from error
+    console.print(f"report: {out}", highlight=False, soft_wrap=True)

@@ -1,0 +1,151 @@
+"""What stands on the page: the question, the answer, charts and tables, and how to repeat it."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from dlhmc.errors import UserError
+from dlhmc.integrators import INTEGRATORS
+from dlhmc.kernels import HMC
+from dlhmc.names import Scheme
+from dlhmc.report import comparisons as of_comparisons
+from dlhmc.report.charts import Block, Chart, Code, Film, Page, Section, Text
+from dlhmc.report.comparisons import Comparison, in_steps, in_time
+from dlhmc.report.layers import hmc_profile, learned_profile, profile_chart, profile_film, tunnelling_film
+from dlhmc.report.sampling import sampling_chart, sampling_table
+from dlhmc.report.training import training_chart
+from dlhmc.runs.directory import RunDirectory, read_json, run_kind
+from dlhmc.runs.sampling import learned_kernel
+from dlhmc.targets import U1
+
+_QUESTION = (
+    "How much does an independent configuration of two-dimensional U(1) gauge theory cost, with Hamiltonian Monte "
+    "Carlo tuned as well as possible, with instanton hits, and with trained leapfrog layers?"
+)
+
+
+class Runs(NamedTuple):
+    """Run directories by kind."""
+
+    comparisons: list[Comparison]
+    trainings: list[Path]
+    samplings: list[Path]
+
+    @classmethod
+    def open(cls, paths: Sequence[Path]) -> "Runs":
+        """Sort directories by kind; a reproduction stands for the runs in it."""
+        runs = cls([], [], [])
+        for path in paths:
+            kind = run_kind(path)
+            if kind == "reproduce":
+                inner = cls.open(sorted(file.parent for file in path.glob("[!.]*/manifest.json")))
+                for mine, more in zip(runs, inner, strict=True):
+                    mine.extend(more)  # type: ignore[attr-defined]
+            elif kind == "compare":
+                runs.comparisons.append(Comparison.open(path))
+            elif kind == "train":
+                runs.trainings.append(path)
+            elif kind == "sample":
+                runs.samplings.append(path)
+            else:
+                raise UserError(f"{path} holds a run of kind '{kind}', which has no report.")
+        runs.comparisons.sort(key=lambda comparison: comparison.results.beta)
+        return runs
+
+
+def build_page(paths: Sequence[Path]) -> Page:
+    """The page for any set of runs."""
+    runs = Runs.open(paths)
+    if not any(runs):
+        raise UserError("There is nothing to report yet: give directories of finished runs.")
+    sections: list[Section] = []
+    answer = ""
+    if runs.comparisons:
+        sections += _comparison_sections(runs.comparisons)
+        last = runs.comparisons[-1]
+        answer = of_comparisons.headline(last) or "No trained sampler took part in the comparison."
+    if runs.trainings:
+        sections.append(Section("Training", [training_chart(path) for path in runs.trainings]))
+    for path in runs.samplings:
+        blocks: list[Block] = [sampling_chart(path)]
+        if RunDirectory(path).summary.exists():
+            blocks.insert(0, sampling_table(path))
+        sections.append(Section(f"Sampling run {path.name}", blocks))
+    if runs.comparisons:
+        tables = [table for comparison in runs.comparisons for table in of_comparisons.all_tables(comparison)]
+        sections.append(Section("All samplers", tables))
+    sections.append(_how_to_repeat(paths))
+    if not runs.comparisons:
+        return Page("dlhmc: report of runs", "What did these runs do?", _counts(runs), sections)
+    return Page("Topological charge of 2D U(1): what an independent configuration costs", _QUESTION, answer, sections)
+
+
+def _counts(runs: Runs) -> str:
+    return f"{len(runs.trainings)} of training, {len(runs.samplings)} of sampling; tables and charts below."
+
+
+def _comparison_sections(comparisons: list[Comparison]) -> list[Section]:
+    last = comparisons[-1]
+    sections = [
+        Section("What it costs", [of_comparisons.cost_chart(comparisons), of_comparisons.cost_table(comparisons)])
+    ]
+    if of_comparisons.contenders(last):
+        charts = (of_comparisons.history_chart, of_comparisons.histogram_chart, of_comparisons.autocorrelation_chart)
+        sections.append(Section("Topology thaws", [chart(last) for chart in charts]))
+    sections.append(Section("Held to exact results", [of_comparisons.observables_chart(comparisons)]))
+    if layers := _layer_blocks(last):
+        sections.append(Section("What the layers do", layers))
+    return sections
+
+
+def _layer_blocks(comparison: Comparison) -> list[Block]:
+    """Of the longest trained trajectory, with the best HMC beside it."""
+    results = comparison.results
+    model = max(comparison.of_kind("model"), key=lambda entry: entry.leapfrog_steps, default=None)
+    if model is None or model.model is None:
+        return []
+    target = U1(results.lattice, results.beta)
+    beside = comparison.path.parent / Path(model.model).name
+    try:
+        trajectory = learned_kernel(str(beside) if beside.exists() else model.model, target).trajectory
+    except UserError as error:
+        return [Text(f"The layers cannot be shown: {error}")]
+    trained = learned_profile(trajectory, target)
+    where = f"{results.lattice[0]}×{results.lattice[1]} at β = {results.beta:g}"
+    profiles = {f"trained, N_{{LF}} = {model.leapfrog_steps}": trained}
+    hmc = comparison.best("hmc", in_time) or comparison.best("hmc", in_steps)
+    if hmc is not None and hmc.step_size is not None:
+        scheme: Scheme = "omelyan" if hmc.integrator == "omelyan" else "leapfrog"
+        kernel = HMC(target, hmc.step_size, np.int32(hmc.leapfrog_steps), INTEGRATORS[scheme])
+        profiles[f"HMC ({hmc.name})"] = hmc_profile(kernel, target)
+    return [
+        profile_chart(profiles, f"Along the layers, {where}"),
+        profile_film(trained, f"Layer by layer, {where}"),
+        tunnelling_film(trained, f"A tunnelling trajectory, {where}"),
+    ]
+
+
+def _how_to_repeat(paths: Sequence[Path]) -> Section:
+    blocks: list[Block] = []
+    for path in paths:
+        directory = RunDirectory(path)
+        manifest = read_json(directory.manifest)
+        kind = manifest["kind"]
+        versions = ", ".join(f"{name} {version}" for name, version in manifest["versions"].items())
+        devices = ", ".join(manifest["devices"])
+        blocks += [
+            Code(f"{path.name}: once more", f"dlhmc {kind} --config config.toml --out again"),
+            Code(f"{path.name}: config.toml", directory.config.read_text(encoding="utf-8")),
+            Text(
+                f"Made {manifest['created']} with Python {manifest['python']} on {devices} ({manifest['machine']}): "
+                f"{versions}."
+            ),
+        ]
+    return Section("How to repeat it", blocks)
+
+
+def drawn(page: Page) -> list[Chart | Film]:
+    """Everything on the page that can be drawn."""
+    return [block for section in page.sections for block in section.blocks if isinstance(block, Chart | Film)]

@@ -1,0 +1,15 @@
+"""Tables as text."""
+
+from collections.abc import Sequence
+
+
+def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table for Markdown, without a line break at its end.
+
+    >>> print(markdown(["β", "τ"], [["7", "3.1(1)"]]))
+    | β | τ |
+    | --- | --- |
+    | 7 | 3.1(1) |
+    """
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
