@@ -69,7 +69,7 @@ CASES = {
     "u1 circle trained": lambda: (U1_SMALL(), lambda t: trained(t, model(t, "circle"), charge_loss, 300), False),
     "gaussian affine random": lambda: (Gaussian(np.ones(4)), lambda t: shaken(model(t, "affine"), 0.15), False),
     "u1 defect untrained": lambda: (U1((6, 4), 3.0), defect, False),
-    "u1 defect random": lambda: (U1_SMALL(), lambda t: shaken(defect(t), 0.04), False),
+    "u1 defect random": lambda: (U1_SMALL(), lambda t: shaken(defect(t), 0.03), False),
     "u1 defect half-trained": lambda: (U1((6, 6), 4.0), lambda t: trained(t, defect(t), charge_loss, 30), False),
     "u1 defect trained": lambda: (U1((6, 6), 4.0), lambda t: trained(t, defect(t), charge_loss, 300), False),
     "u1 patch random, symmetric": lambda: (U1_SMALL(), lambda t: shaken(defect(t, "patch"), 0.02), True),
@@ -149,6 +149,14 @@ class NeverConjugated(Defect):
     def propose(self, key, target, x, v):
         place = jax.random.randint(key, (2,), 0, jnp.asarray(target.lattice))
         return self._forward(target, x, v, place)
+
+
+class SignTakenForFair(Defect):
+    """The sign leans towards the more probable sector, but accept/reject does not know."""
+
+    def propose(self, key, target, x, v):
+        phase = super().propose(key, target, x, v)
+        return phase._replace(log_jacobian=jnp.zeros_like(phase.log_jacobian))
 
 
 class UnevenDrive(Defect):
@@ -247,6 +255,7 @@ def of_class(kind, trajectory):
 
 BROKEN_KERNELS = {
     "charge never conjugated": (strong_defect, lambda t, f: DLHMC(t, of_class(NeverConjugated, f))),
+    "sign taken for fair": (strong_defect, lambda t, f: DLHMC(t, of_class(SignTakenForFair, f))),
     "drive not mirrored": (strong_defect, lambda t, f: DLHMC(t, of_class(UnevenDrive, f))),
     "steps not mirrored": (strong_defect, lambda t, f: DLHMC(t, of_class(UnevenSteps, f))),
     "log|J| dropped": (strong_gauge, lambda t, f: NoJacobian(t, f)),

@@ -55,7 +55,8 @@ class Trajectory(eqx.Module):
 
     @abstractmethod
     def propose(self, key: Key[Array, ""], target: Target, x: Field, v: Field) -> Phase:
-        """ξ′ of a random map, drawn for each chain such that the way back is as probable as the way there.
+        """ξ′ of a random map, drawn for each chain, such that there is a way back.
 
-        The way back is from ξ′, or from ξ′ with the momentum flipped: accept/reject with |J| then is exact.
+        The way back is from ξ′, or from ξ′ with the momentum flipped. Where it is not as probable as the way there,
+        the logarithm of the ratio is part of log|J|: accept/reject then is exact.
         """

@@ -22,7 +22,7 @@ _MOST = 10**9
 # The default of a setting whose value depends on the target or the network; no configuration keeps it.
 _OF_TARGET: Any = None
 _OF_NETWORK: Any = None
-_DEFECT = {"hidden": (16,), "leapfrog_steps": 8, "steps": 2000, "learning_rate": 1e-2, "gamma_start": 1.0}
+_DEFECT = {"hidden": (16,), "leapfrog_steps": 2, "steps": 2000, "learning_rate": 1e-2, "gamma_start": 1.0}
 _BY_NETWORK: dict[str, dict[str, Any]] = {
     "defect": _DEFECT,
     "patch": _DEFECT,
