@@ -211,7 +211,9 @@ def training() -> Film:
                         "p(x)",
                         [
                             Series("target", grid, np.exp(-(grid**2) / 2), "line", BLACK),
-                            Series("proposal", grid, (number + 1) * np.exp(-((grid - 2 + number) ** 2)), "line", ORANGE),
+                            Series(
+                                "proposal", grid, (number + 1) * np.exp(-((grid - 2 + number) ** 2)), "line", ORANGE
+                            ),
                         ],
                     )
                 ],
@@ -226,7 +228,7 @@ def hostile() -> Section:
     panel = Panel(
         HOSTILE,
         HOSTILE,
-        [Series(HOSTILE, [1.0, 2.0], [1.0, 2.0], "points", HOSTILE, notes=[HOSTILE, HOSTILE])],  # type: ignore[arg-type]
+        [Series(HOSTILE, [1.0, 2.0], [1.0, 2.0], "points", HOSTILE, notes=[HOSTILE, HOSTILE])],
         title=HOSTILE,
     )
     return Section(
@@ -249,7 +251,16 @@ def hostile() -> Section:
 
 def page(*, with_hostile: bool = True) -> Page:
     """The whole report."""
-    wide = ["sampler", "acceptance", "τ_{int}(Q_{ℤ})", "τ_{int}(Q_{ℝ})", "N_{LF}·τ", "ms per independent", "gain", "status"]
+    wide = [
+        "sampler",
+        "acceptance",
+        "τ_{int}(Q_{ℤ})",
+        "τ_{int}(Q_{ℝ})",
+        "N_{LF}·τ",
+        "ms per independent",
+        "gain",
+        "status",
+    ]
     sections = [
         Section(
             "Cost",
@@ -272,7 +283,9 @@ def page(*, with_hostile: bool = True) -> Page:
         ),
         Section("Topology", [histories(), Text("No chain is left out."), angles()]),
         Section("Training", [training(), Code("Settings of the run", "[target]\nlattice = [16, 16]\nbeta = 6.0\n")]),
-        Section("Corner cases", [edges(), Code("Again", "dlhmc compare --target.beta 6 " + "--long-option value " * 8)]),
+        Section(
+            "Corner cases", [edges(), Code("Again", "dlhmc compare --target.beta 6 " + "--long-option value " * 8)]
+        ),
     ]
     return Page(
         "16×16 U(1) at β = 6" + (HOSTILE if with_hostile else ""),

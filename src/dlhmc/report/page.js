@@ -29,22 +29,26 @@
     return [...parts, text.slice(end)];
   }
   const withoutScripts = (text) => text.replace(SCRIPT, "$1$2");
+  /** About as many pixels as the label of a tick takes. */
+  const widthOf = (label) => 7 * label.replace(/[_^{}]/g, "").length;
   const raised = (sign, content) => svg("tspan", { dy: sign === "_" ? 3 : -4, "font-size": "80%" }, content);
 
   // ---------------------------------------------------------------- numbers
 
   const isNumber = (value) => typeof value === "number" && Number.isFinite(value);
   const withMinus = (text) => text.replaceAll("-", "−");
+  /** Thousands apart, by a narrow space. */
+  const grouped = (text) => text.replace(/^\D?\d{5,}/, (digits) => digits.replace(/\B(?=(\d{3})+$)/g, "\u202f"));
 
   function shown(value, digits = 5) {
     if (!isNumber(value)) return "–";
     const size = Math.abs(value);
-    if (Number.isInteger(value) && size < 1e7) return withMinus(String(value));
+    if (Number.isInteger(value) && size < 1e7) return grouped(withMinus(String(value)));
     if (size !== 0 && (size >= 1e6 || size < 1e-3)) {
       const [mantissa, exponent] = value.toExponential(Math.min(digits, 4) - 1).split("e");
       return withMinus(`${Number(mantissa)}×10^{${Number(exponent)}}`);
     }
-    return withMinus(String(Number(value.toPrecision(digits))));
+    return grouped(withMinus(String(Number(value.toPrecision(digits)))));
   }
 
   function linearTicks(low, high, count) {
@@ -56,7 +60,7 @@
     const largest = Math.max(...values.map(Math.abs), step);
     const decimals = Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
     if (largest < 1e6 && decimals <= 4) {
-      return values.map((value) => ({ value, label: withMinus((value + 0).toFixed(decimals)) }));
+      return values.map((value) => ({ value, label: grouped(withMinus((value + 0).toFixed(decimals))) }));
     }
     const exponent = Math.floor(Math.log10(largest) + 1e-9);
     const digits = Math.min(15, Math.max(0, exponent - Math.floor(Math.log10(step) + 1e-9)));
@@ -76,7 +80,7 @@
         const value = Number(`${factor}e${exponent}`);
         if (value < low * (1 - 1e-9) || value > high * (1 + 1e-9)) continue;
         const hasLabel = labelled.includes(factor) && exponent % stride === 0;
-        const text = areModest ? String(value) : `${factor === 1 ? "" : `${factor}×`}10^{${withMinus(String(exponent))}}`;
+        const text = areModest ? grouped(String(value)) : `${factor === 1 ? "" : `${factor}×`}10^{${withMinus(String(exponent))}}`;
         ticks.push({ value, label: hasLabel ? text : "" });
       }
     }
@@ -356,12 +360,14 @@
       );
       this.xLabel.replaceChildren(...withScripts(panel.x_label));
 
+      const xTickCount = (room) => room / (panel.x_log ? 50 : 70);
       const top = 8;
       const bottom = height - 24;
-      const yTicks = makeScale(this.view.y, [bottom, top], panel.y_log).ticks((bottom - top) / 44);
-      const longest = Math.max(1, ...yTicks.map((tick) => tick.label.replace(/[_^{}]/g, "").length));
-      const left = Math.ceil(14 + 7 * longest);
-      const right = width - 12;
+      const yTicks = makeScale(this.view.y, [bottom, top], panel.y_log).ticks((bottom - top) / (panel.y_log ? 28 : 44));
+      const left = Math.ceil(14 + Math.max(7, ...yTicks.map((tick) => widthOf(tick.label))));
+      // Room for half of a label at the end of the axis.
+      const lastLabel = makeScale(this.view.x, [0, width - left], panel.x_log).ticks(xTickCount(width - left)).at(-1);
+      const right = Math.floor(width - Math.max(12, widthOf(lastLabel?.label ?? "") / 2 + 2));
       this.area = { left, top, width: right - left, height: bottom - top };
       this.x = makeScale(this.view.x, [0, this.area.width], panel.x_log);
       this.y = makeScale(this.view.y, [this.area.height, 0], panel.y_log);
@@ -376,11 +382,10 @@
         axes.append(svg("text", { x: left - 8, y: y + 4, "text-anchor": "end" }, ...withScripts(label, raised)));
       }
       let free = -Infinity;
-      const xTicks = this.x.ticks(this.area.width / 70);
-      for (const { value, label } of xTicks) {
+      for (const { value, label } of this.x.ticks(xTickCount(this.area.width))) {
         const x = round(left + this.x.at(value));
         axes.append(svg("path", { d: `M${x},${bottom}v${label ? 5 : 3}` }));
-        const half = 3.6 * label.replace(/[_^{}]/g, "").length;
+        const half = widthOf(label) / 2;
         if (!label || x - half < free) continue;
         free = x + half + 6;
         axes.append(svg("text", { x, y: bottom + 19, "text-anchor": "middle" }, ...withScripts(label, raised)));
@@ -388,7 +393,7 @@
       axes.append(svg("path", { class: "frame", d: `M${left},${top}V${bottom}H${right}` }));
 
       // A nested svg cuts off what lies outside of the axes.
-      const inside = svg("svg", { x: left, y: top, width: this.area.width, height: this.area.height });
+      const inside = svg("svg", { role: "none", x: left, y: top, width: this.area.width, height: this.area.height });
       const bars = this.visible().filter((series) => series.kind === "bars");
       for (const series of this.visible()) {
         const group = svg("g", { class: "series", "data-series": series.name });
@@ -912,6 +917,7 @@
     const columns = Math.max(1, Math.min(data.columns ?? views.length, views.length, 3));
     const plots = html("div", { class: "plots" }, ...views.map((view) => view.node));
     plots.style.setProperty("--columns", columns);
+    plots.classList.toggle("single", columns === 1);
 
     const picture = figure.querySelector(".picture");
     const download = picture

@@ -20,6 +20,7 @@ from markupsafe import Markup, escape
 from dlhmc.report.charts import Chart, Film, HeatMap, Page, Table
 
 _SCRIPT = re.compile(r"([_^])\{([^{}]*)\}")
+_BEFORE_PERCENT = re.compile(r"(?<=\d) (?=%)")
 _NUMBER = re.compile(r"[<>≤≥≈~±+\-−\s]*[\d.]")
 #: a colour shows no more digits than these
 _DIGITS_OF_MAPS = 5
@@ -43,6 +44,7 @@ def data(figure: Chart | Film) -> str:
 
 def with_scripts(text: str) -> Markup:
     """The text as HTML, _{…} and ^{…} as sub- and superscripts."""
+    text = _BEFORE_PERCENT.sub("\u00a0", text)  # no line ends between a number and its unit
     parts: list[Markup] = []
     end = 0
     for found in _SCRIPT.finditer(text):
