@@ -124,11 +124,11 @@
     };
     let startsAtZero = false;
     for (const series of panels.flatMap((panel) => panel.series)) {
+      const half = series.kind === "bars" ? spacing(series) / 2 : 0;
       series.y.forEach((y, index) => {
         const x = series.x[index];
         if (!isNumber(y) || !isNumber(x)) return;
         if (axis === "x") {
-          const half = series.kind === "bars" ? spacing(series) / 2 : 0;
           include(x - half);
           include(x + half);
           return;
@@ -157,8 +157,11 @@
   /** Least distance of neighbours: the room of a bar. */
   function spacing(series) {
     const sorted = series.x.filter(isNumber).sort((a, b) => a - b);
-    const gaps = sorted.slice(1).map((x, index) => x - sorted[index]).filter((gap) => gap > 0);
-    return gaps.length ? Math.min(...gaps) : 1;
+    const least = sorted.reduce((gap, x, index) => {
+      const next = x - sorted[index - 1];
+      return next > 0 && next < gap ? next : gap;
+    }, Infinity);
+    return least < Infinity ? least : 1;
   }
 
   // ---------------------------------------------------------------- drawing of a series
@@ -241,9 +244,9 @@
     },
 
     bars(series, points, { x, y, place, places }) {
+      const room = 0.84 * spacing(series);
       const path = points.map((point, index) => {
         if (!point) return "";
-        const room = 0.84 * spacing(series);
         const left = x.at(series.x[index] - room / 2 + (room * place) / places);
         const right = x.at(series.x[index] - room / 2 + (room * (place + 1)) / places);
         return `M${round(left)},${round(y.zero)}V${point[1]}H${round(right)}V${round(y.zero)}z`;
@@ -353,6 +356,7 @@
       this.width = this.plot.clientWidth;
       if (!this.panel || !this.width) return;
       const { panel, width } = this;
+      this.readout.style.minHeight = "";
       const height = Math.round(Math.min(330, Math.max(210, width * 0.64)));
       this.heading.replaceChildren(
         ...(panel.title ? [html("h4", {}, ...withScripts(panel.title))] : []),
@@ -394,12 +398,15 @@
 
       // A nested svg cuts off what lies outside of the axes.
       const inside = svg("svg", { role: "none", x: left, y: top, width: this.area.width, height: this.area.height });
+      this.points = new Map();
       const bars = this.visible().filter((series) => series.kind === "bars");
       for (const series of this.visible()) {
         const group = svg("g", { class: "series", "data-series": series.name });
         group.style.color = colourOf(series);
         const room = { x: this.x, y: this.y, place: bars.indexOf(series), places: bars.length };
-        group.append(...(DRAW[series.kind] ?? DRAW.line)(series, positions(series, this.x, this.y), room));
+        const points = positions(series, this.x, this.y);
+        this.points.set(series, points);
+        group.append(...(DRAW[series.kind] ?? DRAW.line)(series, points, room));
         inside.append(group);
       }
       this.overlay = svg("g", { class: "overlay" });
@@ -425,9 +432,10 @@
 
     // -------------------------------------------------------------- reading of values
 
-    /** Points in view, in the order of x; optionally of one series. */
+    /** Points in view, in the order of x. */
     pointsOf(series) {
-      return positions(series, this.x, this.y)
+      return this.points
+        .get(series)
         .map((point, index) => ({ series, index, point }))
         .filter(({ point }) => point && this.isInside(point))
         .sort((a, b) => a.point[0] - b.point[0]);
@@ -445,7 +453,7 @@
       let best = null;
       let least = Infinity;
       for (const series of this.visible()) {
-        const points = positions(series, this.x, this.y);
+        const points = this.points.get(series);
         for (let index = 0; index < points.length; index++) {
           if (!points[index] || !this.isInside(points[index])) continue;
           // Anywhere along a bar points at it.
@@ -488,6 +496,8 @@
         ...withScripts(`${this.panel.x_label}: ${shown(series.x[index])}; ${this.panel.y_label}: ${value}`),
         ...(note ? [" — ", ...withScripts(note)] : []),
       );
+      // The room of a long text stays, or what stands below would jump away from a pointer about to click.
+      this.readout.style.minHeight = `${this.readout.offsetHeight}px`;
     }
 
     onKey(event) {
@@ -779,6 +789,7 @@
     }
 
     draw() {
+      if (!this.map) return;
       const size = Math.max(2, Math.round(512 / Math.max(this.columns, this.rows, 1)));
       this.canvas.width = Math.max(1, this.columns * size);
       this.canvas.height = Math.max(1, this.rows * size);
