@@ -127,7 +127,7 @@ def test_every_kind_is_drawn(page):
 def test_axes_have_sensible_ticks(page):
     times, gains = figure(page, "costs").locator(".panel").all()
     assert tick_labels(times) == ["10", "100", "1000", "10\u202f000", "2", "3", "4", "5", "6", "7"]
-    assert tick_labels(gains) == ["1", "10", "100", "0.01", "0.1", "1", "10"]
+    assert tick_labels(gains) == ["0.5", "1", "2", "5", "10", "20", "50", "100", "0.01", "0.1", "1", "10"]
     counts = figure(page, "histories").locator(".panel").nth(1)
     assert tick_labels(counts)[:3] == ["0", "0.5×106", "1.0×106"]
     expect(counts.locator(".axes tspan").first).to_have_text("6")

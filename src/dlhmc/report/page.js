@@ -70,9 +70,9 @@
 
   function logTicks(low, high, count) {
     const decades = Math.log10(high / low);
-    if (decades < 0.7) return linearTicks(low, high, count).filter((tick) => tick.value > 0);
+    if (decades < 0.7) return linearTicks(low, high, 0.6 * count).filter((tick) => tick.value > 0);
     const stride = Math.max(1, Math.ceil(decades / Math.max(count, 1)));
-    const labelled = decades < 2 ? [1, 2, 5] : [1];
+    const labelled = decades < 2 || 3 * decades <= count ? [1, 2, 5] : [1];
     const areModest = low >= 0.9e-3 && high <= 2e5;
     const ticks = [];
     for (let exponent = Math.floor(Math.log10(low)); exponent <= Math.ceil(Math.log10(high)); exponent++) {
