@@ -3,13 +3,14 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+CHROMIUM ?= /usr/bin/chromium
 # Pins what the build itself needs, too.
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test lint format bench clean
+.PHONY: help demo test test-browser lint format bench clean
 help:  ## list the targets
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 $(READY): pyproject.toml constraints.txt
 	@echo "setting up $(VENV) (once; about two minutes)"
@@ -23,6 +24,16 @@ demo: $(READY)  ## watch frozen topology thaw (under two minutes)
 
 test: lint  ## lint, then all tests
 	@$(BIN)/pytest -n 2 --dist worksteal
+
+$(VENV)/.browser: $(READY)
+	@$(BIN)/pip install --quiet --editable '.[dev,browser]'
+	@touch $@
+
+test-browser: $(VENV)/.browser  ## the report's page in Chromium, installed if root
+	@test -x "$(CHROMIUM)" \
+		|| { test "$$(id -u)" = 0 && apt-get update -qq && apt-get install -qq -y chromium && test -x "$(CHROMIUM)"; } \
+		|| { echo "no Chromium at $(CHROMIUM): install it (sudo apt-get install chromium) or call make test-browser CHROMIUM=/path/to/it"; exit 1; }
+	@DLHMC_CHROMIUM="$(CHROMIUM)" $(BIN)/pytest tests/browser
 
 lint: $(READY)  ## style, security rules, formatting, types
 	@$(BIN)/ruff check .

@@ -9,6 +9,9 @@ os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=1")
 import jax
 import pytest
 
+# A browser is not everywhere: `make test-browser` names one here, and without it nothing there is even imported.
+collect_ignore = [] if "DLHMC_CHROMIUM" in os.environ else ["browser"]
+
 # A float32 that meets a float64 is a mistake, not a promotion.
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 
