@@ -69,7 +69,7 @@ CASES = {
     "u1 circle trained": lambda: (U1_SMALL(), lambda t: trained(t, model(t, "circle"), charge_loss, 300), False),
     "gaussian affine random": lambda: (Gaussian(np.ones(4)), lambda t: shaken(model(t, "affine"), 0.15), False),
     "u1 defect untrained": lambda: (U1((6, 4), 3.0), defect, False),
-    "u1 defect random": lambda: (U1_SMALL(), lambda t: shaken(defect(t), 0.03), False),
+    "u1 defect random": lambda: (U1((4, 6), 2.0), lambda t: shaken(defect(t), 0.04), False),
     "u1 defect half-trained": lambda: (U1((6, 6), 4.0), lambda t: trained(t, defect(t), charge_loss, 30), False),
     "u1 defect trained": lambda: (U1((6, 6), 4.0), lambda t: trained(t, defect(t), charge_loss, 300), False),
     "u1 patch random, symmetric": lambda: (U1_SMALL(), lambda t: shaken(defect(t, "patch"), 0.02), True),

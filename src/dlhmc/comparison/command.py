@@ -38,7 +38,7 @@ def compare(config: CompareConfig, path: Path, console: Console, *, quiet: bool 
             display = Display(console, "seconds", math.ceil(config.budget), quiet=quiet)
             with display.running(0):
                 seconds = race(runners, config.precision, config.budget, display, interruption)
-            results = evaluate(config, target, runners, seconds)
+            results = evaluate(config, target, runners, seconds, interrupted=bool(interruption))
             _write(results, runners, path)
         if not quiet:
             table.show(results, console)

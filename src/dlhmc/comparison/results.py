@@ -7,6 +7,7 @@ from typing import Any
 
 from dlhmc.comparison.config import CompareConfig
 from dlhmc.comparison.race import Runner, relative_pace
+from dlhmc.errors import UserError
 from dlhmc.runs.summary import compared, finite, time_entry
 from dlhmc.statistics import Estimate, integrated_autocorrelation_time, mean_and_error
 from dlhmc.statistics.autocorrelation import ONE_SIDED_SIGMA
@@ -108,6 +109,8 @@ class Results:
     seconds: float
     #: whether every sampler has been measured to the precision, or dropped
     finished: bool
+    #: whether a signal ended it
+    interrupted: bool
     exact: Mapping[str, float]
     #: names of the best HMC
     best_in_steps: str | None
@@ -115,7 +118,9 @@ class Results:
     entries: tuple[Entry, ...]
 
 
-def evaluate(config: CompareConfig, target: Target, runners: Sequence[Runner], seconds: float) -> Results:
+def evaluate(
+    config: CompareConfig, target: Target, runners: Sequence[Runner], seconds: float, *, interrupted: bool = False
+) -> Results:
     """Everything in results.json; samplers that have not run yet are left out."""
     exact = target.exact()
     ran = [runner for runner in runners if runner.taus and runner.pace]
@@ -138,6 +143,7 @@ def evaluate(config: CompareConfig, target: Target, runners: Sequence[Runner], s
         config.precision,
         seconds,
         len(ran) == len(runners) > 0 and all(runner.status != "running" for runner in runners),
+        interrupted,
         {name: exact[name] for name in target.moments if name in exact},
         None if in_steps is None else entries[in_steps].name,
         None if in_time is None else entries[in_time].name,
@@ -240,6 +246,15 @@ def to_json(results: Results) -> dict[str, Any]:
 
 def from_json(table: Mapping[str, Any]) -> Results:
     """What `to_json` wrote."""
+    try:
+        return _from_json(table)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise UserError(
+            f"The results of the comparison are damaged or of another version of dlhmc ({error}): compare again."
+        ) from None
+
+
+def _from_json(table: Mapping[str, Any]) -> Results:
     quantities = [field.name for field in dataclasses.fields(Entry) if field.type is Quantity]
     entries = tuple(
         Entry(**(entry | {name: Quantity(**entry[name]) for name in quantities})) for entry in table["entries"]

@@ -163,7 +163,7 @@ class Defect(Trajectory):
         return Phase(x_new, v_new, end.log_jacobian + back)
 
     def _lean(self, target: U1, x: Links) -> PerChain:
-        """log q(+|Q)/q(−|Q) = ½ log P(Q−1)/P(Q+1) ≈ Q/⟨Q²⟩: rather towards the sector that is more probable.
+        """Rather towards the sector that is more probable: log q(+|Q)/q(−|Q) = ½ log P(Q−1)/P(Q+1) ≈ Q/⟨Q²⟩.
 
         The square root balances the way there and the way back (Zanella, J. Am. Stat. Assoc. 115 (2020) 852). Any
         function of Q is exact, so a ⟨Q²⟩ good to a few per cent is good enough: that of Gaussian plaquettes, with

@@ -17,9 +17,7 @@ def report(paths: Sequence[Path], out: Path, console: Console) -> None:
     figures = out.parent / "figures"
     try:
         figures.mkdir(parents=True, exist_ok=True)
-        for block in drawn(page):
-            draw.save(block, figures)
-        text = render(page, {block.name: draw.picture(block) for block in drawn(page)})
+        text = render(page, {block.name: draw.save(block, figures)[0].read_bytes() for block in drawn(page)})
         temporary = out.with_name(f".{out.name}.tmp")
         temporary.write_text(text, encoding="utf-8")
         temporary.replace(out)

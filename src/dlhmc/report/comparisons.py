@@ -72,10 +72,11 @@ def in_time(entry: Entry) -> Quantity:
 
 def headline(comparison: Comparison) -> str | None:
     """The answer in one line: what the best trained sampler gains over the best HMC."""
-    model = comparison.best("model", in_steps)
+    model = comparison.best("model", in_time)
     results = comparison.results
     if model is None or (steps := shown(model.gain_in_steps)) == "" or (time := shown(model.gain_in_time)) == "":
         return None
+    steps, time = (text.replace("> ", "more than ").replace("< ", "less than ") for text in (steps, time))
     side = "×".join(map(str, results.lattice))
     return (
         f"On {side} at β = {results.beta:g} an independent topological charge costs the trained sampler "
@@ -174,7 +175,7 @@ def contenders(comparison: Comparison) -> list[tuple[str, Entry, str]]:
     """The best HMC in time, and the trained samplers: label, entry, colour."""
     hmc = comparison.best("hmc", in_time)
     found = [] if hmc is None else [(f"HMC ({hmc.name})", hmc, BLUE)]
-    models = comparison.of_kind("model")
+    models = sorted(comparison.of_kind("model"), key=lambda entry: -entry.leapfrog_steps)
     colours = zip(models, _MODEL_COLOURS, strict=False)
     return found + [(f"trained, N_{{LF}} = {entry.leapfrog_steps}", entry, colour) for entry, colour in colours]
 
@@ -228,10 +229,11 @@ def histogram_chart(comparison: Comparison) -> Chart:
 def autocorrelation_chart(comparison: Comparison) -> Chart:
     """ρ(t) of the charge, with the window at which the sum for τ_int was cut."""
     series = []
+    windows = [int(entry.tau_int["charge"]["window"] or 0) for entry in comparison.of_kind("model")]
+    reach = min(_MOST_LAGS, max(2 * max(windows, default=0), 20))
     for label, entry, colour in contenders(comparison):
         history = comparison.history(entry, "charge").astype(float)
         window = int(entry.tau_int["charge"]["window"] or 0)
-        reach = min(_MOST_LAGS, max(2 * window, 20))
         function = autocorrelation_function(history, 0.0, max_lag=reach)
         lags = list(range(len(function.rho)))
         series.append(Series(label, lags, function.rho.tolist(), "line", colour))
@@ -251,7 +253,7 @@ def autocorrelation_chart(comparison: Comparison) -> Chart:
     return Chart(
         "autocorrelation",
         f"Autocorrelation of the charge, {_where(comparison)}",
-        "ρ(t) with its error (Madras and Sokal). Triangles: the window W at which the sum for τ_int ends (Wolff). "
+        "ρ(t) with its error (Madras and Sokal). Triangles: the window W at which the sum for τ_{int} ends (Wolff). "
         "The window of a frozen chain lies far beyond the lags shown.",
         [Panel("lag t (trajectories)", f"ρ(t) of {Q_Z}", series, y_limits=(-0.1, 1.05))],
         columns=1,
@@ -314,11 +316,11 @@ def cost_table(comparisons: Sequence[Comparison]) -> Table:
         )
     header = (
         "β",
-        "best HMC: N_{LF} τ",
-        "HMC + hits: N_{LF} τ",
+        "HMC: N_{LF} τ",
+        "hits: N_{LF} τ",
         "trained: N_{LF} τ",
-        "best HMC: ms",
-        "HMC + hits: ms",
+        "HMC: ms",
+        "hits: ms",
         "trained: ms",
         "gain in steps",
         "gain in time",

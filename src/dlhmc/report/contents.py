@@ -15,7 +15,7 @@ from dlhmc.report.charts import Block, Chart, Code, Film, Page, Section, Text
 from dlhmc.report.comparisons import Comparison, in_steps, in_time
 from dlhmc.report.layers import hmc_profile, learned_profile, profile_chart, profile_film, tunnelling_film
 from dlhmc.report.sampling import sampling_chart, sampling_table
-from dlhmc.report.training import training_chart
+from dlhmc.report.training import training_charts
 from dlhmc.runs.directory import RunDirectory, read_json, run_kind
 from dlhmc.runs.sampling import learned_kernel
 from dlhmc.targets import U1
@@ -67,7 +67,7 @@ def build_page(paths: Sequence[Path]) -> Page:
         last = runs.comparisons[-1]
         answer = of_comparisons.headline(last) or "No trained sampler took part in the comparison."
     if runs.trainings:
-        sections.append(Section("Training", [training_chart(path) for path in runs.trainings]))
+        sections.append(Section("Training", training_charts(runs.trainings)))
     for path in runs.samplings:
         blocks: list[Block] = [sampling_chart(path)]
         if RunDirectory(path).summary.exists():

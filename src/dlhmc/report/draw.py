@@ -1,6 +1,5 @@
 """Charts and films as pictures for print, PNG and SVG."""
 
-import io
 import math
 import re
 from collections.abc import Sequence
@@ -16,21 +15,14 @@ from dlhmc.report.charts import BLACK, Chart, Film, Panel, Series
 _STILLS = 5
 
 
-def save(block: Chart | Film, folder: Path) -> list[Path]:
+def save(block: Chart | Film, folder: Path) -> tuple[Path, Path]:
     """Write the picture as PNG and SVG."""
-    paths = [folder / f"{block.name}{suffix}" for suffix in (".png", ".svg")]
+    png, svg = (folder / f"{block.name}{suffix}" for suffix in (".png", ".svg"))
     figure = draw(block)
-    for path in paths:
-        # Without a date, the same numbers give the same file.
-        figure.savefig(path, dpi=160, metadata={"Date": None} if path.suffix == ".svg" else None)
-    return paths
-
-
-def picture(block: Chart | Film) -> bytes:
-    """The picture as PNG."""
-    buffer = io.BytesIO()
-    draw(block).savefig(buffer, dpi=110, format="png")
-    return buffer.getvalue()
+    figure.savefig(png, dpi=130)
+    # Without a date, the same numbers give the same file.
+    figure.savefig(svg, metadata={"Date": None})
+    return png, svg
 
 
 def draw(block: Chart | Film) -> Figure:

@@ -17,7 +17,7 @@ import jinja2
 import numpy as np
 from markupsafe import Markup, escape
 
-from dlhmc.report.charts import Chart, Film, HeatMap, Page, Table
+from dlhmc.report.charts import Chart, Film, HeatMap, Page, Table, plain
 
 _SCRIPT = re.compile(r"([_^])\{([^{}]*)\}")
 _BEFORE_PERCENT = re.compile(r"(?<=\d) (?=%)")
@@ -38,7 +38,7 @@ def render(page: Page, pictures: Mapping[str, bytes]) -> str:
 
 def data(figure: Chart | Film) -> str:
     """What the page's script draws, as JSON that is safe inside of a script element; not finite becomes null."""
-    text = json.dumps(_plain(figure), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    text = json.dumps(_as_json(figure), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return re.sub("[<>&\u2028\u2029]", lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
@@ -54,15 +54,6 @@ def with_scripts(text: str) -> Markup:
     return Markup("").join([*parts, escape(text[end:])])
 
 
-def without_scripts(text: str) -> str:
-    """The text where no markup is possible.
-
-    >>> without_scripts("τ_{int} ~ L^{2}")
-    'τ_int ~ L^2'
-    """
-    return _SCRIPT.sub(r"\1\2", text)
-
-
 def numeric_columns(table: Table) -> list[bool]:
     """Which columns hold numbers, to be aligned on the right; cells without a letter or digit say nothing."""
 
@@ -74,19 +65,19 @@ def numeric_columns(table: Table) -> list[bool]:
     return [holds_numbers([row[column] for row in table.rows if column < len(row)]) for column in columns]
 
 
-def _plain(value: object) -> object:
+def _as_json(value: object) -> object:
     """Dataclasses, sequences and NumPy's numbers as what JSON knows."""
     if isinstance(value, HeatMap):
         values = [[_rounded(number) for number in column] for column in value.values]
         return {"title": value.title, "values": values}
     if dataclasses.is_dataclass(value):
-        return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        return {field.name: _as_json(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Iterable) and not isinstance(value, str):
-        return [_plain(element) for element in value]
+        return [_as_json(element) for element in value]
     return value
 
 
@@ -100,7 +91,7 @@ def _picture(content: bytes) -> str:
 
 def _anchor(heading: str, number: int) -> str:
     """A name for links that stays readable; the number makes it unique."""
-    words = re.findall(r"[a-z0-9]+", without_scripts(heading).lower())
+    words = re.findall(r"[a-z0-9]+", plain(heading).lower())
     return "-".join([*words, str(number)])
 
 
@@ -119,7 +110,7 @@ def _template() -> jinja2.Template:
     )
     environment.filters |= {
         "scripts": with_scripts,
-        "plain": without_scripts,
+        "plain": plain,
         "data": data,
         "picture": _picture,
         "numeric_columns": numeric_columns,

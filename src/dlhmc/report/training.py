@@ -1,42 +1,82 @@
-"""Charts of a training run."""
+"""Charts of training runs."""
 
+import itertools
 import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from dlhmc.errors import UserError
-from dlhmc.report.charts import BLACK, BLUE, GREEN, ORANGE, VERMILION, Chart, Panel, Series
+from dlhmc.report.charts import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILION, Chart, Panel, Series
 from dlhmc.runs.config import TrainConfig
 from dlhmc.runs.directory import open_run
 from dlhmc.training import learning_rate
 
 _CURVES = {
-    "loss": ("loss L", BLACK),
-    "acceptance": ("acceptance A", BLUE),
-    "tunnelling_rate": ("tunnelling rate", VERMILION),
-    "gamma": ("γ_{t}", GREEN),
+    "loss": "loss L",
+    "acceptance": "acceptance A",
+    "tunnelling_rate": "tunnelling rate",
+    "gamma": "γ_{t}",
+    "rate": "learning rate",
 }
+_COLOURS = (BLACK, SKY, GREEN, ORANGE, BLUE, VERMILION, PURPLE, GREY)
 
 
-def training_chart(path: Path) -> Chart:
+class Training(NamedTuple):
+    """A training run: its settings, and what it recorded."""
+
+    path: Path
+    config: TrainConfig
+    rows: list[dict[str, Any]]
+
+    @classmethod
+    def open(cls, path: Path) -> "Training":
+        """Finished or not."""
+        directory, config = open_run("train", TrainConfig, path)
+        schedule = learning_rate(config.rate_schedule, config.learning_rate, config.steps, config.rate_warmup)
+        rows = _metrics(directory.metrics)
+        for row in rows:
+            row["rate"] = float(schedule(row["step"])) * row.get("rate_factor", 1.0)
+        return cls(path, config, rows)
+
+    @property
+    def family(self) -> tuple[str, int, str]:
+        """Runs that differ in nothing but the coupling are shown together."""
+        lattice = "" if self.config.lattice is None else "×".join(map(str, self.config.lattice))
+        return self.config.network, self.config.leapfrog_steps, lattice or self.config.target
+
+
+def training_charts(paths: Sequence[Path]) -> list[Chart]:
     """Loss, acceptance, tunnelling, annealing and learning rate against the training step."""
-    directory, config = open_run("train", TrainConfig, path)
-    rows = _metrics(directory.metrics)
-    steps = [row["step"] for row in rows]
-    panels = [
-        Panel("training step", label, [Series(label, steps, [row.get(name) for row in rows], "line", colour)])
-        for name, (label, colour) in _CURVES.items()
-        if any(name in row for row in rows)
-    ]
-    schedule = learning_rate(config.rate_schedule, config.learning_rate, config.steps, config.rate_warmup)
-    rates: list[float | None] = [float(schedule(row["step"])) * row.get("rate_factor", 1.0) for row in rows]
-    panels.append(Panel("training step", "learning rate", [Series("learning rate", steps, rates, "line", ORANGE)]))
-    where = "" if config.lattice is None else f", {config.lattice[0]}×{config.lattice[1]} at β = {config.beta:g}"
+    families: dict[tuple[str, int, str], list[Training]] = {}
+    for training in map(Training.open, paths):
+        families.setdefault(training.family, []).append(training)
+    return [_chart(family, trainings) for family, trainings in families.items()]
+
+
+def _chart(family: tuple[str, int, str], trainings: list[Training]) -> Chart:
+    network, layers, lattice = family
+    trainings = sorted(trainings, key=lambda training: training.config.beta or 0.0)
+    panels = []
+    for name, label in _CURVES.items():
+        series = [
+            Series(
+                training.path.name if training.config.beta is None else f"β = {training.config.beta:g}",
+                [row["step"] for row in training.rows],
+                [row.get(name) for row in training.rows],
+                "line",
+                colour,
+            )
+            for training, colour in zip(trainings, itertools.cycle(_COLOURS), strict=False)
+        ]
+        if any(value is not None for one in series for value in one.y):
+            panels.append(Panel("training step", label, series))
     return Chart(
-        f"training-{path.name}",
-        f"Training, {config.network} layers{where}",
-        "Averages over the chunks of the run. L = −A·(ΔQ_{ℝ})^{2} averaged over the batch; the tunnelling rate is the "
-        "fraction of chains whose charge has changed in a step.",
+        f"training-{network}-{layers}-{lattice.replace('×', 'x')}",
+        f"Training of {layers} {network} layers, {lattice}",
+        "Averages over the chunks of the runs. L = −A·(ΔQ_{ℝ})^{2} averaged over the batch for gauge theory, "
+        "−A·|Δx|^{2} for vectors; the tunnelling rate is the fraction of chains whose charge changed in a step. A "
+        "later coupling begins with the parameters of the one before.",
         panels,
         columns=3,
     )

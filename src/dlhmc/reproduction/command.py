@@ -1,6 +1,7 @@
 """A reproduction from start to end, part by part; what is done stays done."""
 
 import dataclasses
+import functools
 import math
 import shutil
 from collections.abc import Callable, Iterator
@@ -9,7 +10,7 @@ from typing import NamedTuple
 
 from rich.console import Console
 
-from dlhmc.comparison.command import compare
+from dlhmc.comparison.command import RESULTS, compare
 from dlhmc.errors import ExitCode
 from dlhmc.layers.rings import default_radii
 from dlhmc.report import comparisons as of_comparisons
@@ -30,7 +31,6 @@ class Part(NamedTuple):
     """A training run or a comparison."""
 
     title: str
-    path: Path
     done: Callable[[], bool]
     run: Callable[[], ExitCode]
     #: how long it may take
@@ -59,7 +59,11 @@ def _run(config: ReproduceConfig, path: Path, console: Console, *, quiet: bool) 
             shown.print(f"{heading}: done before", markup=False, highlight=False, style="dim")
             continue
         shown.print(f"{heading}   at most {format_duration(left)} left", markup=False, highlight=False, style="bold")
-        if (code := part.run()) is not ExitCode.OK:
+        try:
+            code = part.run()
+        except KeyboardInterrupt:  # while a part is being prepared
+            code = ExitCode.INTERRUPTED
+        if code is not ExitCode.OK:
             shown.print(f"go on with  dlhmc resume {path}", markup=False, highlight=False, soft_wrap=True)
             return code
     _write_tables(config, path)
@@ -78,19 +82,16 @@ def _parts(config: ReproduceConfig, path: Path, console: Console, *, quiet: bool
             before = path / training_name(config.betas[index - 1], number) if index else None
             yield Part(
                 f"train {number} layers at β = {beta:g}",
-                run,
                 RunDirectory(run).summary.exists,
                 _training(config, index, number, before, run, console, quiet=quiet),
                 _SECONDS_OF_TRAINING,
             )
-        done = path / comparison_name(beta)
-        settings = config.comparison(index, path)
+        run = path / comparison_name(beta)
         yield Part(
             f"compare at β = {beta:g}",
-            done,
-            done.exists,
-            _comparison(config, index, path, done, console, quiet=quiet),
-            settings.budget + _SECONDS_OF_PREPARATION,
+            functools.partial(_compared, run),
+            _comparison(config, index, path, run, console, quiet=quiet),
+            config.comparison(index, path).budget + _SECONDS_OF_PREPARATION,
         )
 
 
@@ -111,18 +112,18 @@ def _training(
 
 
 def _comparison(
-    config: ReproduceConfig, index: int, path: Path, done: Path, console: Console, *, quiet: bool
+    config: ReproduceConfig, index: int, path: Path, run: Path, console: Console, *, quiet: bool
 ) -> Callable[[], ExitCode]:
     def start_anew() -> ExitCode:
         """A race that was stopped starts again: its samplers have to run side by side."""
-        unfinished = done.with_name(f".{done.name}.unfinished")
-        _remove(unfinished)
-        code = compare(config.comparison(index, path), unfinished, console, quiet=quiet)
-        if code is ExitCode.OK:
-            unfinished.rename(done)
-        return code
+        _remove(run)
+        return compare(config.comparison(index, path), run, console, quiet=quiet)
 
     return start_anew
+
+
+def _compared(run: Path) -> bool:
+    return (run / RESULTS).exists() and not Comparison.open(run).results.interrupted
 
 
 def _remove(path: Path) -> None:

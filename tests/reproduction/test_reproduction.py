@@ -1,0 +1,211 @@
+"""The paper's results from start to end on a tiny lattice, stopped once on the way, and the report about them."""
+
+import csv
+import io
+import json
+import os
+import re
+import signal
+import threading
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from dlhmc import cli
+from dlhmc.errors import ExitCode, UserError
+from dlhmc.report import comparisons as of_comparisons
+from dlhmc.report.charts import Chart, Film
+from dlhmc.report.command import report
+from dlhmc.report.contents import build_page, drawn
+from dlhmc.reproduction.command import reproduce, resume
+from dlhmc.reproduction.config import REPRODUCE_PRESETS, ReproduceConfig
+from dlhmc.runs.directory import RunDirectory, read_json
+from dlhmc.targets import u1_exact
+
+CONFIG = ReproduceConfig(
+    lattice=(4, 4),
+    betas=(1.5, 2.0),
+    leapfrog_steps=(2,),
+    train_chains=16,
+    steps=40,
+    transfer_steps=20,
+    lengths=(1.0,),
+    acceptances=(0.8,),
+    chains=16,
+    budgets=(1.5,),
+    precision=0.3,
+)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """Stopped by Ctrl-C while it works, then resumed; with what was printed after that."""
+    path = tmp_path_factory.mktemp("reproduction") / "all"
+    silent = Console(quiet=True)
+
+    def interrupt_after_the_first_part():
+        while not RunDirectory(path / "train-b1.5-n2").summary.exists():
+            if finished_early.wait(0.05):
+                return
+        os.kill(os.getpid(), signal.SIGINT)
+
+    finished_early = threading.Event()
+    thread = threading.Thread(target=interrupt_after_the_first_part)
+    thread.start()
+    try:
+        code = reproduce(CONFIG, path, silent, quiet=True)
+    finally:
+        finished_early.set()
+        thread.join()
+    assert code is ExitCode.INTERRUPTED
+    assert not (path / "report.html").exists()
+    recorded = Console(record=True, width=200, file=io.StringIO())
+    first = (path / "train-b1.5-n2" / "model.npz").read_bytes()
+    assert resume(path, recorded) is ExitCode.OK
+    assert (path / "train-b1.5-n2" / "model.npz").read_bytes() == first
+    return path, recorded.export_text()
+
+
+def test_what_was_done_is_not_done_again(finished):
+    _, printed = finished
+    assert "[1/4] train 2 layers at β = 1.5: done before" in printed
+    assert "[2/4] compare at β = 1.5 " in printed
+    assert "an independent topological charge costs the trained sampler 2 ×" in printed
+
+
+def test_everything_is_there(finished):
+    path, _ = finished
+    for name in ("report.html", "tables/cost.md", "tables/cost.csv", "compare-b2/table.md", "train-b2-n2/model.npz"):
+        assert (path / name).stat().st_size > 0, name
+    figures = {file.name for file in (path / "figures").iterdir()}
+    names = {"cost", "charge-history", "charge-distribution", "autocorrelation", "observables", "layers", "tunnelling"}
+    assert {f"{name}.{suffix}" for name in names for suffix in ("png", "svg")} <= figures
+    # The second coupling began with the parameters of the first.
+    assert read_json(path / "manifest.json")["kind"] == "reproduce"
+    assert 'model = "' in (path / "train-b2-n2" / "config.toml").read_text()
+
+
+def test_tables_agree_with_the_comparisons(finished):
+    path, _ = finished
+    rows = list(csv.DictReader((path / "tables" / "cost.csv").read_text().splitlines()))
+    assert [row["β"] for row in rows] == ["1.5", "2"]
+    results = json.loads((path / "compare-b2" / "results.json").read_text())
+    model = next(entry for entry in results["entries"] if entry["kind"] == "model")
+    shown = float(re.match(r"[\d.]+", rows[1]["trained: N_LF τ"])[0])
+    assert shown == pytest.approx(model["leapfrog_steps"] * model["tau_int"]["charge"]["value"], rel=0.1)
+
+
+def charts(path):
+    return {block.name: block for block in drawn(build_page([path]))}
+
+
+@pytest.fixture(scope="module")
+def shown(finished):
+    return charts(finished[0])
+
+
+def test_the_cost_has_all_samplers_at_all_couplings(shown):
+    for panel in shown["cost"].panels:
+        series = {series.name: series for series in panel.series}
+        for name in ("best HMC", "HMC + instanton hits", "trained, N_{LF} = 2"):
+            assert list(series[name].x) == [1.5, 2.0]
+            assert all(value > 0 for value in series[name].y)
+        assert len(series["HMC, all of the grid"].x) == 4  # two integrators at each coupling
+        best = dict(zip(series["best HMC"].x, series["best HMC"].y, strict=True))
+        grid = zip(series["HMC, all of the grid"].x, series["HMC, all of the grid"].y, strict=True)
+        assert all(value >= best[beta] for beta, value in grid)
+    # The paper's curves are for its own lattice.
+    assert not any("paper" in series.name for series in shown["cost"].panels[0].series)
+
+
+def test_frequencies_add_up_and_stand_beside_the_exact_ones(shown):
+    exact, *sampled = shown["charge-distribution"].panels[0].series
+    assert sum(exact.y) == pytest.approx(1, abs=1e-3)
+    centre = exact.y[len(exact.y) // 2]
+    assert centre == pytest.approx(float(u1_exact.charge_distribution(2.0, 16, [0])[0]))
+    for series in sampled:
+        assert sum(value or 0 for value in series.y) == pytest.approx(1)
+
+
+def test_the_layers_begin_where_the_trajectory_does_and_conserve_energy_in_hmc(shown):
+    trained, hmc = shown["layers"].panels[:3], shown["layers"].panels[3:]
+    for panel in (*trained[1:], *hmc[1:]):
+        line = panel.series[1]
+        assert line.y[0] == 0
+    assert len(trained[0].series[1].x) == 3  # the start and two layers
+    energy = np.array(hmc[1].series[1].y)
+    assert np.abs(energy).max() < 1
+    film = shown["layers-film"]
+    assert isinstance(film, Film)
+    assert len(film.frames) == 3
+    for frame in film.frames:
+        for panel in frame.panels:
+            assert sum(panel.series[0].y) == pytest.approx(1)
+    assert np.shape(shown["tunnelling"].frames[0].maps[0].values) == (4, 4)
+
+
+def test_training_curves_of_all_couplings_share_a_chart(shown):
+    chart = shown["training-defect-2-4x4"]
+    assert isinstance(chart, Chart)
+    labels = [panel.y_label for panel in chart.panels]
+    assert labels == ["loss L", "acceptance A", "tunnelling rate", "γ_{t}", "learning rate"]
+    assert {series.name for series in chart.panels[0].series} == {"β = 1.5", "β = 2"}
+    assert chart.panels[0].series[0].x[-1] == 40
+
+
+def test_the_page_says_how_to_repeat_it(finished):
+    text = (finished[0] / "report.html").read_text()
+    assert "dlhmc reproduce --config config.toml" in text
+    assert "transfer_steps = 20" in text
+    assert "jaxlib" in text
+
+
+def test_a_report_of_training_alone(finished, tmp_path):
+    report([finished[0] / "train-b2-n2"], tmp_path / "page.html", Console(quiet=True))
+    assert "Training of 2 defect layers" in (tmp_path / "page.html").read_text()
+
+
+def test_the_headline_names_limits_as_limits(finished):
+    comparison = of_comparisons.Comparison.open(finished[0] / "compare-b2")
+    text = of_comparisons.headline(comparison)
+    assert text.startswith("On 4×4 at β = 2 ")
+    assert ">" not in text
+
+
+def test_reports_of_nothing_are_refused(tmp_path, capsys):
+    assert cli.run(["report"]) == ExitCode.BAD_INPUT
+    assert "give at least one directory" in capsys.readouterr().err
+    assert cli.run(["report", str(tmp_path / "nowhere")]) == ExitCode.BAD_INPUT
+    assert "There is no run directory" in capsys.readouterr().err
+
+
+def test_damaged_results_are_named(finished, tmp_path, capsys):
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    for name in ("config.toml", "manifest.json"):
+        (broken / name).write_bytes((finished[0] / "compare-b2" / name).read_bytes())
+    (broken / "results.json").write_text('{"lattice": [4, 4], "entries": [{"name": 3}]}')
+    assert cli.run(["report", str(broken)]) == ExitCode.BAD_INPUT
+    assert "damaged or of another version" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("settings", "complaint"),
+    [
+        ({"betas": (3.0, 2.0)}, "--betas"),
+        ({"betas": (1.0, 2.0, 3.0), "budgets": (1.0, 2.0)}, "--budgets"),
+        ({"leapfrog_steps": (2, 2)}, "--leapfrog-steps"),
+        ({"lengths": (-1.0,)}, "--lengths"),
+        ({"steps": 0}, "--steps"),
+    ],
+)
+def test_settings_that_cannot_run_are_refused_at_once(settings, complaint):
+    with pytest.raises(UserError, match=complaint):
+        ReproduceConfig(**{"betas": (2.0, 3.0), "budgets": (1.0,), **settings})
+
+
+def test_presets_can_run():
+    for settings in REPRODUCE_PRESETS.values():
+        config = ReproduceConfig(**settings)
+        assert config.training(1, config.leapfrog_steps[0], None).lattice == (16, 16)
