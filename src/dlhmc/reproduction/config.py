@@ -35,7 +35,7 @@ class ReproduceConfig:
     """acceptances that the step size of HMC is tuned to"""
     chains: int = 128
     """chains of each sampler in a comparison"""
-    budgets: tuple[float, ...] = (60.0, 60.0, 120.0, 240.0, 480.0, 900.0)
+    budgets: tuple[float, ...] = (45.0, 45.0, 60.0, 120.0, 300.0, 900.0)
     """seconds for the comparison at each coupling; one number serves for all"""
     precision: float = 0.1
     """relative error of τ_int at which a sampler has been measured"""
