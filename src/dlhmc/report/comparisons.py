@@ -242,7 +242,7 @@ def autocorrelation_chart(comparison: Comparison) -> Chart:
             series.append(Series(label, lags, low.tolist(), "band", colour, upper=high.tolist()))
         if 0 < window <= reach:
             marks = Series(
-                f"window W of {label}",
+                f"window W, N_{{LF}} = {entry.leapfrog_steps}",
                 [window],
                 [float(function.rho[min(window, len(lags) - 1)])],
                 "points",

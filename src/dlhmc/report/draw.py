@@ -49,7 +49,11 @@ def _chart(chart: Chart) -> Figure:
     # A panel with one series has its name on the axis.
     if any(len({series.name for series in panel.series}) > 1 for panel in chart.panels):
         figure.legend(
-            handles.values(), handles.keys(), loc="outside lower center", ncols=min(4, len(handles)), frameon=False
+            handles.values(),
+            handles.keys(),
+            loc="outside lower center",
+            ncols=min(4 if columns > 1 else 3, len(handles)),
+            frameon=False,
         )
     return figure
 
