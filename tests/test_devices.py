@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import jax
 import pytest
 
 from dlhmc import cli
@@ -22,25 +23,24 @@ def found(tmp_path_factory, compilation_cache):
     return json.loads(done.stdout.splitlines()[-1])
 
 
-@pytest.mark.parametrize("kernel", ["hmc", "hits", "defect", "dense"])
-def test_sampling_is_the_same_bit_for_bit(found, kernel):
+@pytest.mark.parametrize(("kernel", "numbers"), [("hmc", "124"), ("defect", "14"), ("dense", "12")])
+def test_sampling_is_the_same_bit_for_bit(found, kernel, numbers):
     histories = found["sampling"][kernel]
-    assert set(histories) == {"1", "2", "4"}
+    assert set(histories) == set(numbers)
     assert len(set(histories.values())) == 1
-    assert found["devices"][kernel] == 4  # the last run was spread indeed
+    assert found["devices"][kernel] == 4  # chains are spread indeed
 
 
-@pytest.mark.parametrize("network", ["defect", "dense"])
-def test_training_agrees(found, network):
-    for difference in found["training"][network].values():
-        assert difference < 1e-5
+def test_training_agrees(found):
+    assert found["training"] < 1e-5
 
 
 def test_a_run_goes_on_with_any_number_of_devices(found):
     assert found["resumed"] == {"4 to 1": True, "1 to 4": True}
 
 
-def test_more_devices_than_there_are(capsys):
+def test_more_devices_than_there_are():
+    jax.devices()  # from now on there are no more
     with pytest.raises(UserError, match="ask for fewer"):
         Devices(4096)
     with pytest.raises(UserError, match="at least 1"):

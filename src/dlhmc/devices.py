@@ -5,13 +5,16 @@ integers: the numbers of a chain do not depend on how many devices there are.
 """
 
 import contextlib
+from typing import TypeVar
 
+import equinox as eqx
 import jax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from dlhmc.errors import UserError
 from dlhmc.targets.contract import Field
 
+T = TypeVar("T")
 _AXIS = "chain"
 
 
@@ -39,10 +42,19 @@ class Devices:
         spec = PartitionSpec(*(None,) * (x.ndim - 1), _AXIS)
         return jax.device_put(x, NamedSharding(self._mesh, spec))
 
+    def everywhere(self, tree: T) -> T:
+        """All arrays on each of the devices."""
+        if self.number == 1:
+            return tree
+        arrays, rest = eqx.partition(tree, eqx.is_array)
+        placed: T = eqx.combine(jax.device_put(arrays, NamedSharding(self._mesh, PartitionSpec())), rest)
+        return placed
+
 
 def _available(number: int) -> list[jax.Device]:
     """On a machine without accelerators, as many devices as are wanted share its processor."""
-    # Once JAX has started there are as many as there are.
-    with contextlib.suppress(RuntimeError):
-        jax.config.update("jax_num_cpu_devices", number)
+    if number > max(1, jax.config.jax_num_cpu_devices):  # type: ignore[attr-defined]
+        # Once JAX has started there are as many as there are.
+        with contextlib.suppress(RuntimeError):
+            jax.config.update("jax_num_cpu_devices", number)
     return jax.devices()

@@ -102,7 +102,7 @@ def _prepare(config: SampleConfig, conditions: Conditions) -> tuple[Plan, Carry]
     planned = plan(config)
     seed = jax.device_put(np.uint32(config.seed))
     carry = begin(planned.kernel, planned.start_draws, seed, config.start, config.chains)
-    return planned, carry._replace(state=State(devices.spread(carry.state.x)))
+    return planned, Carry(State(devices.spread(carry.state.x)), devices.everywhere(carry.tuner))
 
 
 def show_summary(path: Path, console: Console) -> dict[str, Any]:

@@ -44,8 +44,7 @@ def train(config: TrainConfig, path: Path, console: Console, conditions: Conditi
         # Before anything is written: a model to start from may not fit.
         devices = Devices(conditions.devices)
         algorithm, draws = plan(config)
-        state = begin_state(config, algorithm, draws)
-        state = state._replace(x=devices.spread(state.x))
+        state = _placed(begin_state(config, algorithm, draws), devices)
         with new_run("train", config, path) as directory:
             work = Training(config, directory, algorithm, state)
             return execute(work, directory, console, conditions, resuming=False, chunk=config.chunk)
@@ -59,9 +58,14 @@ def resume(path: Path, console: Console, conditions: Conditions = PLAIN) -> Exit
         devices = Devices(conditions.devices)
         algorithm, draws = plan(config)
         # The parameters come from the checkpoint; the model once started from may be gone.
-        state = begin_state(dataclasses.replace(config, model=None), algorithm, draws)
-        work = Training(config, directory, algorithm, state._replace(x=devices.spread(state.x)))
+        state = _placed(begin_state(dataclasses.replace(config, model=None), algorithm, draws), devices)
+        work = Training(config, directory, algorithm, state)
         return execute(work, directory, console, conditions, resuming=True, chunk=config.chunk)
+
+
+def _placed(state: TrainState, devices: Devices) -> TrainState:
+    """Chains spread over the devices, all else on each of them."""
+    return devices.everywhere(state)._replace(x=devices.spread(state.x))
 
 
 def plan(config: TrainConfig) -> tuple[Algorithm, ExactDraws | None]:

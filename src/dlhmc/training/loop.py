@@ -22,8 +22,8 @@ def train(
 
     For runs with progress, files and checkpoints see `dlhmc.runs.training`.
     """
-    first, count = jax.device_put(np.int32(0)), jax.device_put(np.int32(steps))
-    inputs = Inputs(algorithm, jax.device_put(np.uint32(seed)), first, count)
+    first, number = jax.device_put(np.int32(0)), jax.device_put(np.int32(steps))
+    inputs = Inputs(algorithm, jax.device_put(np.uint32(seed)), first, number)
     return advance(inputs, algorithm.begin(trajectory, x), steps)
 
 
@@ -33,23 +33,23 @@ class Inputs(NamedTuple):
     algorithm: Algorithm
     seed: Int[Array, ""]
     first: Int[Array, ""]
-    count: Int[Array, ""]
+    number: Int[Array, ""]
 
 
 @eqx.filter_jit(donate="all-except-first")
 def advance(inputs: Inputs, state: TrainState, capacity: int) -> tuple[TrainState, Records]:
-    """`count` ≤ `capacity` training steps from step `first` on; ends early if training halts.
+    """`number` ≤ `capacity` training steps from step `first` on; ends early if training halts.
 
     The state that is given is used up: its memory is that of the new one, because copying the parameters, their moments
     and the two sets kept aside would cost a call as much as a good part of a step.
     """
-    algorithm, seed, first, count = inputs
+    algorithm, seed, first, number = inputs
     arrays, static = eqx.partition(state, eqx.is_array)
     Loop = tuple[Array, Any, Records]
 
     def going(loop: Loop) -> Array:
         index, arrays, _ = loop
-        return (index < count) & ~arrays.guard.halted
+        return (index < number) & ~arrays.guard.halted
 
     def one(loop: Loop) -> Loop:
         index, arrays, buffers = loop
