@@ -188,3 +188,10 @@ def test_in_a_terminal_progress_is_live():
     assert "compiling" in text
     assert "25/25" in text
     assert "written to run" in text
+
+
+def test_the_doctor_finds_this_machine_fit(capsys):
+    assert cli.run(["doctor"]) == ExitCode.OK
+    shown = capsys.readouterr().out
+    assert "devices" in shown
+    assert shown.count("exact (p =") == 2

@@ -21,6 +21,8 @@ from dlhmc.runs.config import TRAIN_PRESETS, SampleConfig, TrainConfig, load
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from dlhmc.runs.loop import Conditions
+
 T = TypeVar("T")
 C = TypeVar("C", SampleConfig, TrainConfig, CompareConfig, ReproduceConfig)
 #: a switch that can only be turned on
@@ -42,7 +44,28 @@ class NewRun:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Sample(NewRun):
+class LongRun:
+    """Options of every command that may run for long, and resume."""
+
+    devices: int | None = None
+    """devices that share the chains, which does not change any number; one if not given"""
+    time_limit: str | None = None
+    """stop by itself after this long, with everything saved: 55m, 1h30m, 90s"""
+    quiet: Switch = False
+    """print nothing but errors"""
+
+    @property
+    def conditions(self) -> "Conditions":
+        """How to run."""
+        from dlhmc.runs.loop import Conditions
+        from dlhmc.runs.progress import parse_duration
+
+        limit = None if self.time_limit is None else parse_duration(self.time_limit)
+        return Conditions(self.devices, limit, self.quiet)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Sample(LongRun, NewRun):
     """Sample a target and compare with exact results.
 
     Example: dlhmc sample --kernel hmc --lattice 16 16 --beta 7 --out runs/hmc7
@@ -60,11 +83,11 @@ class Sample(NewRun):
             RunDirectory(out).refuse_if_taken()
             _console().print(_plan_text(self.settings, out), markup=False, highlight=False, soft_wrap=True)
             return ExitCode.OK
-        return sample(self.settings, out, _console(), quiet=self.quiet)
+        return sample(self.settings, out, _console(), self.conditions)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Train(NewRun):
+class Train(LongRun, NewRun):
     """Train a sampler (Algorithm 1 of the paper).
 
     Example: dlhmc train --lattice 8 8 --beta 4 --network dense --hidden 64 64 --steps 2000 --out runs/t
@@ -87,7 +110,7 @@ class Train(NewRun):
             _console().print(_settings_text(self.settings), markup=False, highlight=False, soft_wrap=True)
             estimate(self.settings, _console())
             return ExitCode.OK
-        return train(self.settings, out, _console(), quiet=self.quiet)
+        return train(self.settings, out, _console(), self.conditions)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -161,14 +184,12 @@ class Report:
         return ExitCode.OK
 
 
-@dataclasses.dataclass(frozen=True)
-class Resume:
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Resume(LongRun):
     """Go on with an interrupted run; the result is the same as without the interruption."""
 
     directory: tyro.conf.Positional[Path]
     """directory of the run"""
-    quiet: Switch = False
-    """print nothing but errors"""
 
     def __call__(self) -> ExitCode:
         """Run the command."""
@@ -181,7 +202,7 @@ class Resume:
             from dlhmc.reproduction.command import resume
         else:
             from dlhmc.runs.sampling import resume
-        return resume(self.directory, _console(), quiet=self.quiet)
+        return resume(self.directory, _console(), self.conditions)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -251,6 +272,17 @@ class Models:
 
 
 @dataclasses.dataclass(frozen=True)
+class Doctor:
+    """Show devices, versions and memory, and check in a few seconds that sampling is correct on this machine."""
+
+    def __call__(self) -> ExitCode:
+        """Run the command."""
+        from dlhmc.doctor import doctor
+
+        return doctor(_console())
+
+
+@dataclasses.dataclass(frozen=True)
 class Bench:
     """Measure the speed of a leapfrog step against BlackJAX, NumPy and the machine's limits."""
 
@@ -284,6 +316,7 @@ COMMANDS: dict[str, Command] = {
     "report": Command("look", "build a page with figures and tables for any set of runs", Report),
     "summary": Command("look", "print the results of a run", Summary),
     "models": Command("look", "list the trained models that come with the package", Models),
+    "doctor": Command("look", "show devices and versions, and check that sampling is correct here", Doctor),
     "bench": Command("look", "measure speed against BlackJAX, NumPy and the machine", Bench),
 }
 

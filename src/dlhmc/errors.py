@@ -11,7 +11,11 @@ class ExitCode(enum.IntEnum):
     """What the command line returns."""
 
     OK = 0
+    #: a check of exactness has failed
+    WRONG = 1
     BAD_INPUT = 2
+    #: the time limit has come: "try again later", as in sysexits.h
+    TIME_OVER = 75
     #: 128 + the signal's number, as shells do
     INTERRUPTED = 130
     TERMINATED = 143

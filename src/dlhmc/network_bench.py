@@ -14,6 +14,7 @@ from dlhmc.kernels import DLHMC, State
 from dlhmc.runs import engine, training
 from dlhmc.runs.config import TrainConfig
 from dlhmc.stopwatch import Contestant, fastest
+from dlhmc.training import Inputs
 from dlhmc.tuning import StepSizeTuner
 
 # The shape of the paper.
@@ -59,8 +60,16 @@ def measure(config: TrainConfig, rounds: int, square: int = _SQUARE) -> Rates:
     algorithm, draws = training.plan(config)
     state = training.begin_state(config, algorithm, draws)
     started = time.perf_counter()
-    train = training.advance.lower(*_training_arguments(algorithm, state)).compile()  # type: ignore[attr-defined]
+    inputs = _training_inputs(algorithm)
+    train = training.advance.lower(inputs, state, _TRAINING_STEPS).compile()  # type: ignore[attr-defined]
     compilation = time.perf_counter() - started
+    sampled = DLHMC(algorithm.target, jax.tree.map(jnp.copy, state.trajectory)), jnp.copy(state.x)
+    latest = [state]  # training uses a state up
+
+    def train_on() -> Any:
+        latest[0], records = train(inputs, latest[0], _TRAINING_STEPS)
+        return records
+
     matrix = jnp.ones((square, square), jnp.float32)
     # The heads, for the chains that go in one direction.
     weight = jnp.ones((6 * math.prod(config.lattice or _LATTICE), config.hidden[-1]), jnp.float32)
@@ -70,8 +79,8 @@ def measure(config: TrainConfig, rounds: int, square: int = _SQUARE) -> Rates:
         {
             "square": Contestant(lambda: product(matrix, matrix), 1),
             "narrow": Contestant(lambda: product(weight, units), 1),
-            "sampling": _sampling(DLHMC(algorithm.target, state.trajectory), state.x),
-            "training": Contestant(lambda: train(*_training_arguments(algorithm, state)), _TRAINING_STEPS),
+            "sampling": _sampling(*sampled),
+            "training": Contestant(train_on, _TRAINING_STEPS),
         },
         rounds,
     )
@@ -85,9 +94,9 @@ def measure(config: TrainConfig, rounds: int, square: int = _SQUARE) -> Rates:
     )
 
 
-def _training_arguments(algorithm: Any, state: Any) -> tuple[Any, ...]:
+def _training_inputs(algorithm: Any) -> Inputs:
     numbers = (jax.device_put(np.int32(1)), jax.device_put(np.int32(_TRAINING_STEPS)))
-    return algorithm, jax.device_put(np.uint32(0)), state, *numbers, _TRAINING_STEPS
+    return Inputs(algorithm, jax.device_put(np.uint32(0)), *numbers)
 
 
 def _sampling(kernel: DLHMC, x: Any) -> Contestant:

@@ -19,7 +19,7 @@ from dlhmc.models import ModelConfig
 from dlhmc.networks import SQT, Network
 from dlhmc.targets import U1, Gaussian, correlated_gaussian
 from dlhmc.testing import check_stationarity
-from dlhmc.training import Algorithm, Knots, advance, charge_loss
+from dlhmc.training import Algorithm, Inputs, Knots, advance, charge_loss
 
 P_VALUE = 1e-3  # an exact kernel fails each χ² with this probability at a new seed, and each weight test with 3e-3
 BROKEN = 1e-9
@@ -51,7 +51,7 @@ def trained(target, trajectory, loss, steps, chains=64):
     x = jax.jit(lambda draws, key: draws.draw(key, chains, dtype))(target.exact_draws(), jax.random.key(1))
     first, count = jnp.int32(0), jnp.int32(steps)
     # Room for more steps than are done: half-trained and trained are compiled once.
-    state, _ = advance(algorithm, jnp.uint32(3), algorithm.begin(trajectory, x), first, count, 300)
+    state, _ = advance(Inputs(algorithm, jnp.uint32(3), first, count), algorithm.begin(trajectory, x), 300)
     return state.trajectory
 
 

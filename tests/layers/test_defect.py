@@ -13,7 +13,7 @@ from dlhmc.layers import defect, rings
 from dlhmc.models import ModelConfig
 from dlhmc.targets import U1
 from dlhmc.targets.u1_links import curl, gauge_transform, plaquettes, translate
-from dlhmc.training import Algorithm, Knots, advance, charge_loss
+from dlhmc.training import Algorithm, Inputs, Knots, advance, charge_loss
 
 RADII = (0.0, 1.0, 2.0, 3.0)
 KINDS = [("defect", 4), ("patch", 3)]
@@ -36,7 +36,8 @@ def trained(target, trajectory, steps=60):
     algorithm = Algorithm(target, Knots([(0, 1.0)]), None, charge_loss, optax.adam(1e-2))
     x = target.exact_draws().draw(jax.random.key(1), 32, trajectory.shift.dtype)
     state = algorithm.begin(trajectory, x)
-    return advance(algorithm, jnp.uint32(3), state, jnp.int32(0), jnp.int32(steps), steps)[0].trajectory
+    inputs = Inputs(algorithm, jnp.uint32(3), jnp.int32(0), jnp.int32(steps))
+    return advance(inputs, state, steps)[0].trajectory
 
 
 def start(target, chains, dtype):

@@ -17,7 +17,7 @@ from dlhmc.errors import ExitCode, UserError
 from dlhmc.runs.checkpoint import Checkpoints
 from dlhmc.runs.config import SampleConfig, TrainConfig, load, save
 from dlhmc.runs.directory import RunDirectory, new_run
-from dlhmc.runs.loop import execute
+from dlhmc.runs.loop import Conditions, execute
 from dlhmc.runs.sampling import sample
 from dlhmc.runs.training import Training, begin_state, plan, resume, train
 
@@ -33,6 +33,8 @@ SMALL = {
     "rate_warmup": 2,
 }
 
+QUIET = Conditions(quiet=True)
+
 
 def console():
     return Console(file=io.StringIO())
@@ -46,7 +48,7 @@ def arrays_of(model):
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
     path = tmp_path_factory.mktemp("trained") / "run"
-    assert train(TrainConfig(**SMALL), path, console(), quiet=True) is ExitCode.OK
+    assert train(TrainConfig(**SMALL), path, console(), QUIET) is ExitCode.OK
     return path
 
 
@@ -78,8 +80,8 @@ def test_half_resume_half_equals_the_whole(finished, tmp_path):
     with new_run("train", config, tmp_path / "half") as directory:
         work = Interrupting(config, directory, algorithm, begin_state(config, algorithm, draws))
         with pytest.raises(UserError, match="interrupted"):
-            execute(work, directory, console(), quiet=True, resuming=False, chunk=3)
-    assert resume(tmp_path / "half", console(), quiet=True) is ExitCode.OK
+            execute(work, directory, console(), QUIET, resuming=False, chunk=3)
+    assert resume(tmp_path / "half", console(), QUIET) is ExitCode.OK
     whole, parts = (final_state(p, TrainConfig(**SMALL)) for p in (finished, tmp_path / "half"))
     assert whole[0] == parts[0] == 12
     for a, b in zip(jax.tree.leaves(whole[1]), jax.tree.leaves(parts[1]), strict=True):
@@ -99,7 +101,7 @@ def test_files_of_a_run(finished):
 
 def test_a_finished_run_can_be_resumed(finished):
     before = arrays_of(RunDirectory(finished).model)
-    assert resume(finished, console(), quiet=True) is ExitCode.OK
+    assert resume(finished, console(), QUIET) is ExitCode.OK
     for name, array in arrays_of(RunDirectory(finished).model).items():
         np.testing.assert_array_equal(array, before[name])
 
@@ -111,9 +113,9 @@ def test_tensorboard_shows_the_metrics_also_after_a_crash(tmp_path):
     with new_run("train", config, tmp_path / "run") as directory:
         work = Crashing(config, directory, algorithm, begin_state(config, algorithm, draws))
         with pytest.raises(RuntimeError, match="crash"):
-            execute(work, directory, console(), quiet=True, resuming=False, chunk=3)
+            execute(work, directory, console(), QUIET, resuming=False, chunk=3)
     assert sorted(shown_by_tensorboard(tmp_path / "run")) == [3, 6]
-    assert resume(tmp_path / "run", console(), quiet=True) is ExitCode.OK
+    assert resume(tmp_path / "run", console(), QUIET) is ExitCode.OK
     assert sorted(shown_by_tensorboard(tmp_path / "run")) == [3, 6, 9, 12]
     assert_tensorboard_shows_the_metrics(tmp_path / "run")
 
@@ -121,13 +123,13 @@ def test_tensorboard_shows_the_metrics_also_after_a_crash(tmp_path):
 def test_tensorboard_must_be_installed(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "tensorboardX", None)  # as Python marks what cannot be imported
     with pytest.raises(UserError, match=re.escape("pip install 'dlhmc[tensorboard]'")):
-        train(TrainConfig(**SMALL, tensorboard=True), tmp_path / "x", console(), quiet=True)
+        train(TrainConfig(**SMALL, tensorboard=True), tmp_path / "x", console(), QUIET)
     assert not (tmp_path / "x").exists()
 
 
 def test_sampling_with_a_model_at_another_coupling(finished, tmp_path):
     config = SampleConfig(model=str(finished), lattice=(4, 4), beta=1.5, chains=64, trajectories=100, warmup=5)
-    assert sample(config, tmp_path / "s", console(), quiet=True) is ExitCode.OK
+    assert sample(config, tmp_path / "s", console(), QUIET) is ExitCode.OK
     summary = json.loads((tmp_path / "s" / "summary.json").read_text())
     assert summary["kernel"] == "dlhmc"
     assert summary["leapfrog_steps"] == 2
@@ -143,7 +145,7 @@ def test_a_model_brings_its_lattice_and_coupling(finished, capsys):
 
 def test_transfer_starts_from_the_parameters_of_a_run(finished, tmp_path):
     config = TrainConfig(**SMALL | {"beta": 2.5, "steps": 1, "learning_rate": 1e-12}, model=str(finished))
-    assert train(config, tmp_path / "t", console(), quiet=True) is ExitCode.OK
+    assert train(config, tmp_path / "t", console(), QUIET) is ExitCode.OK
     before, after = (arrays_of(RunDirectory(p).model) for p in (finished, tmp_path / "t"))
     for name, array in before.items():
         np.testing.assert_allclose(after[name], array, atol=1e-6)
@@ -161,7 +163,7 @@ def test_transfer_starts_from_the_parameters_of_a_run(finished, tmp_path):
 def test_what_cannot_work_is_refused_before_anything_is_written(settings, message, finished, tmp_path):
     config = TrainConfig(**SMALL | {"model": str(finished)} | settings)
     with pytest.raises(UserError, match=message):
-        train(config, tmp_path / "x", console(), quiet=True)
+        train(config, tmp_path / "x", console(), QUIET)
     assert not (tmp_path / "x").exists()
 
 
@@ -178,7 +180,7 @@ def test_a_damaged_model_is_refused(finished, tmp_path):
         np.savez(tmp_path / "changed.npz", **archive | {name: value})
         config = TrainConfig(**SMALL, model=str(tmp_path / "changed.npz"))
         with pytest.raises(UserError, match=message):
-            train(config, tmp_path / "y", console(), quiet=True)
+            train(config, tmp_path / "y", console(), QUIET)
 
 
 @pytest.mark.parametrize(

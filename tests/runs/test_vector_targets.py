@@ -12,6 +12,7 @@ from dlhmc import cli, models
 from dlhmc.errors import ExitCode, UserError
 from dlhmc.runs.config import SampleConfig, TrainConfig
 from dlhmc.runs.directory import RunDirectory
+from dlhmc.runs.loop import Conditions
 from dlhmc.runs.sampling import sample
 from dlhmc.runs.training import train
 from dlhmc.targets import standard
@@ -28,6 +29,8 @@ TRAINING = {
 # All chains start in the left mode.
 SAMPLING = {"target": "mixture", "leapfrog_steps": 4, "start": "cold", "trajectories": 400, "warmup": 100}
 
+QUIET = Conditions(quiet=True)
+
 
 def console():
     return Console(file=io.StringIO(), width=80)
@@ -40,12 +43,12 @@ def summary(path):
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     path = tmp_path_factory.mktemp("trained") / "mixture"
-    assert train(TrainConfig(**TRAINING), path, console(), quiet=True) is ExitCode.OK
+    assert train(TrainConfig(**TRAINING), path, console(), QUIET) is ExitCode.OK
     return path
 
 
 def sampled(path, **changes):
-    assert sample(SampleConfig(**SAMPLING | changes), path, console(), quiet=True) is ExitCode.OK
+    assert sample(SampleConfig(**SAMPLING | changes), path, console(), QUIET) is ExitCode.OK
     mode = histories(path)["mode"]
     return np.mean(mode[1:] != mode[:-1]), summary(path)
 

@@ -19,6 +19,7 @@ from dlhmc.report.comparisons import Comparison
 from dlhmc.reproduction.config import ReproduceConfig, comparison_name, training_name
 from dlhmc.runs import training
 from dlhmc.runs.directory import RunDirectory, new_run, old_run
+from dlhmc.runs.loop import PLAIN, Conditions
 from dlhmc.runs.progress import format_duration
 
 REPORT, TABLES = "report.html", "tables"
@@ -43,10 +44,10 @@ def reproduce(config: ReproduceConfig, path: Path, console: Console, *, quiet: b
         return _run(config, path, console, quiet=quiet)
 
 
-def resume(path: Path, console: Console, *, quiet: bool = False) -> ExitCode:
+def resume(path: Path, console: Console, conditions: Conditions = PLAIN) -> ExitCode:
     """Go on with what is not done yet."""
     with old_run("reproduce", ReproduceConfig, path) as (_, config):
-        return _run(config, path, console, quiet=quiet)
+        return _run(config, path, console, quiet=conditions.quiet)
 
 
 def _run(config: ReproduceConfig, path: Path, console: Console, *, quiet: bool) -> ExitCode:
@@ -100,13 +101,13 @@ def _training(
 ) -> Callable[[], ExitCode]:
     def start_or_go_on() -> ExitCode:
         if RunDirectory(run).checkpoints.exists():
-            return training.resume(run, console, quiet=quiet)
+            return training.resume(run, console, Conditions(quiet=quiet))
         _remove(run)
         settings = config.training(index, number, before)
         if settings.network != "dense":
             # The radii of the last coupling serve for all, so that parameters can be handed on.
             settings = dataclasses.replace(settings, radii=default_radii(3 * math.sqrt(config.betas[-1])))
-        return training.train(settings, run, console, quiet=quiet)
+        return training.train(settings, run, console, Conditions(quiet=quiet))
 
     return start_or_go_on
 

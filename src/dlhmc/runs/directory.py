@@ -126,9 +126,14 @@ def manifest(kind: str, seed: int, devices: list[str]) -> dict[str, Any]:
         "devices": devices,
         "python": platform.python_version(),
         "machine": platform.machine(),
-        "versions": {name: importlib.metadata.version(name) for name in _VERSIONED},
+        "versions": versions(),
         "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     }
+
+
+def versions() -> dict[str, str]:
+    """Of the package and of what its numbers depend on."""
+    return {name: importlib.metadata.version(name) for name in _VERSIONED}
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:

@@ -1,6 +1,8 @@
-"""Ctrl-C and SIGTERM end a run between two chunks, with everything saved."""
+"""Ctrl-C, SIGTERM and a time limit end a run between two chunks, with everything saved."""
 
+import math
 import signal
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -9,17 +11,20 @@ from dlhmc.errors import ExitCode
 
 
 class Interruption:
-    """Remembers the first signal; a second Ctrl-C stops at once."""
+    """Remembers the first signal, and when time is over; a second Ctrl-C stops at once."""
 
-    def __init__(self) -> None:
+    def __init__(self, time_limit: float | None = None) -> None:
         self.signal: int | None = None
+        self._deadline = math.inf if time_limit is None else time.monotonic() + time_limit
 
     def __bool__(self) -> bool:
-        return self.signal is not None
+        return self.signal is not None or time.monotonic() > self._deadline
 
     @property
     def exit_code(self) -> ExitCode:
         """What the process should end with."""
+        if self.signal is None:
+            return ExitCode.TIME_OVER
         return ExitCode.TERMINATED if self.signal == signal.SIGTERM else ExitCode.INTERRUPTED
 
     def _handle(self, number: int, _: FrameType | None) -> None:
@@ -29,9 +34,9 @@ class Interruption:
 
 
 @contextmanager
-def watch_signals() -> Iterator[Interruption]:
-    """Note signals instead of dying from them, inside the block."""
-    interruption = Interruption()
+def watch_signals(time_limit: float | None = None) -> Iterator[Interruption]:
+    """Note signals instead of dying from them, inside the block; after `time_limit` seconds it is as if one came."""
+    interruption = Interruption(time_limit)
     previous = {number: signal.signal(number, interruption._handle) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield interruption

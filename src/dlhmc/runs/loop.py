@@ -7,7 +7,7 @@ import time
 from abc import ABC, abstractmethod
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from rich.console import Console
 
@@ -74,12 +74,33 @@ class Work(ABC):
         return None
 
 
+class Conditions(NamedTuple):
+    """How a run is done; none of it changes its numbers."""
+
+    #: devices that share the chains; one if not given
+    devices: int | None = None
+    #: seconds after which the run stops by itself, with everything saved
+    time_limit: float | None = None
+    #: print nothing but errors
+    quiet: bool = False
+
+
+PLAIN = Conditions()
+
+
 def execute(
-    work: Work, directory: RunDirectory, console: Console, *, quiet: bool, resuming: bool, chunk: int | None
+    work: Work,
+    directory: RunDirectory,
+    console: Console,
+    conditions: Conditions,
+    *,
+    resuming: bool,
+    chunk: int | None,
 ) -> ExitCode:
     """Run to the end or to an interruption; either way everything is on disk afterwards."""
+    quiet = conditions.quiet
     shown = Console(quiet=True) if quiet else console
-    with watch_signals() as interruption:
+    with watch_signals(conditions.time_limit) as interruption:
         checkpoints = Checkpoints(directory.checkpoints, create=not resuming)
         step = work.resume(checkpoints) if resuming else 0
         if resuming:

@@ -12,16 +12,17 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from dlhmc import models
+from dlhmc.devices import Devices
 from dlhmc.errors import ExitCode, UserError
 from dlhmc.integrators import INTEGRATORS
-from dlhmc.kernels import DLHMC, HMC, Exact, InstantonHits, Kernel
+from dlhmc.kernels import DLHMC, HMC, Exact, InstantonHits, Kernel, State
 from dlhmc.runs import targets
 from dlhmc.runs.checkpoint import Checkpoints
 from dlhmc.runs.config import SampleConfig
 from dlhmc.runs.directory import RunDirectory, new_run, old_run, open_run, write_json
 from dlhmc.runs.engine import Carry, Schedule, advance, begin
 from dlhmc.runs.history import History
-from dlhmc.runs.loop import Work, execute
+from dlhmc.runs.loop import PLAIN, Conditions, Work, execute
 from dlhmc.runs.monitor import Monitor
 from dlhmc.runs.summary import show, summarise, what_ran
 from dlhmc.targets import ExactDraws, Target
@@ -72,21 +73,36 @@ def learned_kernel(name: str, target: Target) -> DLHMC:
 
 
 def sample(
-    config: SampleConfig, path: Path, console: Console, *, quiet: bool = False, show_results: bool = True
+    config: SampleConfig,
+    path: Path,
+    console: Console,
+    conditions: Conditions = PLAIN,
+    *,
+    show_results: bool = True,
 ) -> ExitCode:
     """Run in a new directory; show progress and the table of results, or not."""
     with jax.enable_x64(config.float64):
-        planned = plan(config)  # before anything is written: a model may not fit
+        # Before anything is written: a model may not fit, or the chains may not be shared.
+        planned, carry = _prepare(config, conditions)
         with new_run("sample", config, path) as directory:
-            work = Sampling(config, directory, planned, show_results=show_results)
-            return execute(work, directory, console, quiet=quiet, resuming=False, chunk=config.chunk)
+            work = Sampling(config, directory, planned, carry, show_results=show_results)
+            return execute(work, directory, console, conditions, resuming=False, chunk=config.chunk)
 
 
-def resume(path: Path, console: Console, *, quiet: bool = False) -> ExitCode:
+def resume(path: Path, console: Console, conditions: Conditions = PLAIN) -> ExitCode:
     """Go on with an interrupted run."""
     with old_run("sample", SampleConfig, path) as (directory, config), jax.enable_x64(config.float64):
-        work = Sampling(config, directory, plan(config))
-        return execute(work, directory, console, quiet=quiet, resuming=True, chunk=config.chunk)
+        work = Sampling(config, directory, *_prepare(config, conditions))
+        return execute(work, directory, console, conditions, resuming=True, chunk=config.chunk)
+
+
+def _prepare(config: SampleConfig, conditions: Conditions) -> tuple[Plan, Carry]:
+    """Plan and first configurations, on the devices wanted."""
+    devices = Devices(conditions.devices)
+    planned = plan(config)
+    seed = jax.device_put(np.uint32(config.seed))
+    carry = begin(planned.kernel, planned.start_draws, seed, config.start, config.chains)
+    return planned, Carry(State(devices.spread(carry.state.x)), devices.everywhere(carry.tuner))
 
 
 def show_summary(path: Path, console: Console) -> dict[str, Any]:
@@ -111,11 +127,10 @@ def show_summary(path: Path, console: Console) -> dict[str, Any]:
 class Sampling(Work):
     """Trajectories of all chains: first the warm-up, then those that are measured."""
 
-    carry: Carry
     history: History
 
     def __init__(
-        self, config: SampleConfig, directory: RunDirectory, planned: Plan, *, show_results: bool = True
+        self, config: SampleConfig, directory: RunDirectory, planned: Plan, carry: Carry, *, show_results: bool = True
     ) -> None:
         self._config = config
         self._directory = directory
@@ -129,8 +144,7 @@ class Sampling(Work):
             jax.device_put(np.int32(config.warmup)),
             jax.device_put(config.target_acceptance),
         )
-        kernel, draws = self.plan.kernel, self.plan.start_draws
-        self.carry = begin(kernel, draws, self._schedule.seed, config.start, config.chains)
+        self.carry = carry
         self.seconds = 0.0
         self._monitor = Monitor(self.plan.target)
         # A configuration is kept after these trajectories (warm-up included): evenly spaced, the last one among them.

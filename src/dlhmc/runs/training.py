@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from dlhmc import models, rng
+from dlhmc.devices import Devices
 from dlhmc.errors import ExitCode
 from dlhmc.layers.rings import default_radii
 from dlhmc.leaves import leaf
@@ -24,40 +25,47 @@ from dlhmc.runs import targets
 from dlhmc.runs.checkpoint import Checkpoints
 from dlhmc.runs.config import TrainConfig
 from dlhmc.runs.directory import RunDirectory, new_run, old_run, write_json
-from dlhmc.runs.loop import Work, execute
+from dlhmc.runs.loop import PLAIN, Conditions, Work, execute
 from dlhmc.runs.progress import format_duration
 from dlhmc.runs.tensorboard import require_tensorboard
 from dlhmc.targets.contract import ExactDraws
-from dlhmc.training import LOSSES, Algorithm, Knots, TrainState, advance, learning_rate
+from dlhmc.training import LOSSES, Algorithm, Inputs, Knots, TrainState, advance, learning_rate
 
 _CAPACITY = 1024
 # Averages on the progress line are over about so many steps.
 _SHOWN = 200
 
 
-def train(config: TrainConfig, path: Path, console: Console, *, quiet: bool = False) -> ExitCode:
+def train(config: TrainConfig, path: Path, console: Console, conditions: Conditions = PLAIN) -> ExitCode:
     """Train in a new directory."""
     if config.tensorboard:
         require_tensorboard()
     with jax.enable_x64(config.float64):
         # Before anything is written: a model to start from may not fit.
+        devices = Devices(conditions.devices)
         algorithm, draws = plan(config)
-        state = begin_state(config, algorithm, draws)
+        state = _placed(begin_state(config, algorithm, draws), devices)
         with new_run("train", config, path) as directory:
             work = Training(config, directory, algorithm, state)
-            return execute(work, directory, console, quiet=quiet, resuming=False, chunk=config.chunk)
+            return execute(work, directory, console, conditions, resuming=False, chunk=config.chunk)
 
 
-def resume(path: Path, console: Console, *, quiet: bool = False) -> ExitCode:
+def resume(path: Path, console: Console, conditions: Conditions = PLAIN) -> ExitCode:
     """Go on with an interrupted training run."""
     with old_run("train", TrainConfig, path) as (directory, config), jax.enable_x64(config.float64):
         if config.tensorboard:
             require_tensorboard()
+        devices = Devices(conditions.devices)
         algorithm, draws = plan(config)
         # The parameters come from the checkpoint; the model once started from may be gone.
-        state = begin_state(dataclasses.replace(config, model=None), algorithm, draws)
+        state = _placed(begin_state(dataclasses.replace(config, model=None), algorithm, draws), devices)
         work = Training(config, directory, algorithm, state)
-        return execute(work, directory, console, quiet=quiet, resuming=True, chunk=config.chunk)
+        return execute(work, directory, console, conditions, resuming=True, chunk=config.chunk)
+
+
+def _placed(state: TrainState, devices: Devices) -> TrainState:
+    """Chains spread over the devices, all else on each of them."""
+    return devices.everywhere(state)._replace(x=devices.spread(state.x))
 
 
 def plan(config: TrainConfig) -> tuple[Algorithm, ExactDraws | None]:
@@ -89,11 +97,12 @@ def estimate(config: TrainConfig, console: Console) -> None:
         state = begin_state(dataclasses.replace(config, burn_in=0), algorithm, draws)
         started = time.perf_counter()
         one = jax.device_put(np.int32(1))
-        compiled = advance.lower(algorithm, jax.device_put(np.uint32(0)), state, one, one, 1).compile()  # type: ignore[attr-defined]
+        inputs = Inputs(algorithm, jax.device_put(np.uint32(0)), one, one)
+        compiled = advance.lower(inputs, state, 1).compile()  # type: ignore[attr-defined]
         compilation = time.perf_counter() - started
-        jax.block_until_ready(compiled(algorithm, jax.device_put(np.uint32(0)), state, one, one, 1))
+        state, _ = jax.block_until_ready(compiled(inputs, state, 1))
         started = time.perf_counter()
-        jax.block_until_ready(compiled(algorithm, jax.device_put(np.uint32(0)), state, one, one, 1))
+        state, _ = jax.block_until_ready(compiled(inputs, state, 1))
         seconds = time.perf_counter() - started
     leaves = jax.tree.leaves(eqx.filter(state.trajectory, eqx.is_inexact_array))
     arrays = jax.tree.leaves(eqx.filter(state, eqx.is_array))
@@ -200,7 +209,7 @@ class Training(Work):
 
     def _arguments(self, step: int, count: int) -> tuple[Any, ...]:
         numbers = (jax.device_put(np.int32(step)), jax.device_put(np.int32(count)))
-        return (self._algorithm, self._seed, self.state, *numbers, self.capacity)
+        return Inputs(self._algorithm, self._seed, *numbers), self.state, self.capacity
 
     def advance(self, step: int, count: int) -> None:
         """Train, and keep what the progress line needs."""

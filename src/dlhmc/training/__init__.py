@@ -1,6 +1,6 @@
 """Training: Algorithm 1 of the paper, its losses and schedules."""
 
-from dlhmc.training.loop import advance, train
+from dlhmc.training.loop import Inputs, advance, train
 from dlhmc.training.loss import LOSSES, Loss, Transition, charge_loss, jump_loss
 from dlhmc.training.schedule import Knots, learning_rate
 from dlhmc.training.step import Algorithm, TrainState
@@ -8,6 +8,7 @@ from dlhmc.training.step import Algorithm, TrainState
 __all__ = [
     "LOSSES",
     "Algorithm",
+    "Inputs",
     "Knots",
     "Loss",
     "TrainState",

@@ -1,6 +1,6 @@
 """Many steps of Algorithm 1 in one compiled loop."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -22,27 +22,34 @@ def train(
 
     For runs with progress, files and checkpoints see `dlhmc.runs.training`.
     """
-    first, count = jax.device_put(np.int32(0)), jax.device_put(np.int32(steps))
-    state = algorithm.begin(trajectory, x)
-    return advance(algorithm, jax.device_put(np.uint32(seed)), state, first, count, steps)
+    first, number = jax.device_put(np.int32(0)), jax.device_put(np.int32(steps))
+    inputs = Inputs(algorithm, jax.device_put(np.uint32(seed)), first, number)
+    return advance(inputs, algorithm.begin(trajectory, x), steps)
 
 
-@eqx.filter_jit
-def advance(
-    algorithm: Algorithm,
-    seed: Int[Array, ""],
-    state: TrainState,
-    first: Int[Array, ""],
-    count: Int[Array, ""],
-    capacity: int,
-) -> tuple[TrainState, Records]:
-    """`count` ≤ `capacity` training steps from step `first` on; ends early if training halts."""
+class Inputs(NamedTuple):
+    """What steps of training are given, beside the state."""
+
+    algorithm: Algorithm
+    seed: Int[Array, ""]
+    first: Int[Array, ""]
+    number: Int[Array, ""]
+
+
+@eqx.filter_jit(donate="all-except-first")
+def advance(inputs: Inputs, state: TrainState, capacity: int) -> tuple[TrainState, Records]:
+    """`number` ≤ `capacity` training steps from step `first` on; ends early if training halts.
+
+    The state that is given is used up: its memory is that of the new one, because copying the parameters, their moments
+    and the two sets kept aside would cost a call as much as a good part of a step.
+    """
+    algorithm, seed, first, number = inputs
     arrays, static = eqx.partition(state, eqx.is_array)
     Loop = tuple[Array, Any, Records]
 
     def going(loop: Loop) -> Array:
         index, arrays, _ = loop
-        return (index < count) & ~arrays.guard.halted
+        return (index < number) & ~arrays.guard.halted
 
     def one(loop: Loop) -> Loop:
         index, arrays, buffers = loop

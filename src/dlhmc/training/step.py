@@ -87,7 +87,9 @@ class Algorithm(eqx.Module):
         zero, none = jnp.zeros((), x.dtype), jnp.zeros((), jnp.int32)
         guard = Guard(zero, zero, none, none, none, jnp.ones((), x.dtype), none, zero - jnp.inf)
         optimiser = self.optimiser.init(_trainable(trajectory))
-        return TrainState(trajectory, optimiser, x, guard, trajectory, trajectory)
+        # Each with memory of its own, which training uses again.
+        mine, good, best, x = (jax.tree.map(_copy, tree) for tree in (trajectory, trajectory, trajectory, x))
+        return TrainState(mine, optimiser, x, jax.tree.map(_copy, guard), good, best)
 
     def burn_in(self, seed: Int[Array, ""], index: Int[Array, ""], state: TrainState) -> TrainState:
         """A trajectory at γ_0 with the parameters as they are, before training starts."""
@@ -207,6 +209,10 @@ def _seldom(wanted: Bool[Array, ""], change: Callable[[TrainState], TrainState],
         return jnp.zeros_like(loop[0]), change(loop[1])
 
     return jax.lax.while_loop(lambda loop: loop[0], turn, (wanted, state))[1]
+
+
+def _copy(leaf: Any) -> Any:
+    return jnp.copy(leaf) if eqx.is_array(leaf) else leaf
 
 
 def _trainable(trajectory: Trajectory) -> Trajectory:

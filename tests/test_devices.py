@@ -1,0 +1,60 @@
+"""Chains spread over devices: the same numbers on 1, 2 and 4 of them, and checkpoints that do not care."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import jax
+import pytest
+
+from dlhmc import cli
+from dlhmc.devices import Devices
+from dlhmc.errors import ExitCode, UserError
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory, compilation_cache):
+    """What a process with four devices finds: JAX cannot get more of them once it has started."""
+    script = Path(__file__).with_name("four_devices.py")
+    command = [sys.executable, str(script), str(tmp_path_factory.mktemp("devices"))]
+    done = subprocess.run(command, env=compilation_cache, capture_output=True, text=True, check=False, timeout=600)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize(("kernel", "numbers"), [("hmc", "124"), ("defect", "14"), ("dense", "12")])
+def test_sampling_is_the_same_bit_for_bit(found, kernel, numbers):
+    histories = found["sampling"][kernel]
+    assert set(histories) == set(numbers)
+    assert len(set(histories.values())) == 1
+    assert found["devices"][kernel] == 4  # chains are spread indeed
+
+
+def test_training_agrees(found):
+    assert found["training"] < 1e-5
+
+
+def test_a_run_goes_on_with_any_number_of_devices(found):
+    assert found["resumed"] == {"4 to 1": True, "1 to 4": True}
+
+
+def test_more_devices_than_there_are():
+    jax.devices()  # from now on there are no more
+    with pytest.raises(UserError, match="ask for fewer"):
+        Devices(4096)
+    with pytest.raises(UserError, match="at least 1"):
+        Devices(0)
+
+
+def test_chains_that_cannot_be_shared(found):
+    assert "cannot be shared equally" in found["unequal"]
+
+
+def test_a_time_limit_saves_and_says_how_to_go_on(tmp_path, capsys):
+    arguments = ["sample", "--lattice", "4", "4", "--beta", "2", "--chains", "4", "--trajectories", "1000000"]
+    code = cli.run([*arguments, "--start", "cold", "--time-limit", "3s", "--out", str(tmp_path / "run")])
+    assert code == ExitCode.TIME_OVER
+    assert "dlhmc resume" in capsys.readouterr().out
+    assert cli.run(["resume", str(tmp_path / "run"), "--time-limit", "soon"]) == ExitCode.BAD_INPUT
+    assert "no duration" in capsys.readouterr().err
