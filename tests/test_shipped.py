@@ -9,7 +9,7 @@ from dlhmc.runs.sampling import learned_kernel
 from dlhmc.targets import U1
 from dlhmc.testing import check_stationarity
 
-NAMES = [f"u1-b{beta}" for beta in range(2, 8)]
+NAMES = [f"u1-b{beta}{layers}" for beta in range(2, 8) for layers in ("", "-n8")]
 
 
 def test_the_list(capsys):
@@ -17,13 +17,13 @@ def test_the_list(capsys):
     shown = capsys.readouterr().out
     assert all(name in shown for name in NAMES)
     assert cli.run(["models", "--json"]) == 0
-    assert list(json.loads(capsys.readouterr().out)) == NAMES == models.shipped()
+    assert sorted(json.loads(capsys.readouterr().out)) == sorted(NAMES) == sorted(models.shipped())
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_each_says_what_was_measured(name):
     description = models.read_description(models.find(name))
-    assert description["target"]["beta"] == float(name.removeprefix("u1-b"))
+    assert description["target"]["beta"] == float(name.split("-")[1].removeprefix("b"))
     for moment in ("plaquette", "charge_squared"):
         assert abs(description["measured"][moment]["z"]) < 4
     assert description["measured"]["tau_int_charge"]["value"] < 15
