@@ -8,7 +8,7 @@ CHROMIUM ?= /usr/bin/chromium
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test test-browser lint format bench clean
+.PHONY: help demo test test-all test-browser lint format bench clean
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
@@ -22,8 +22,11 @@ $(READY): pyproject.toml constraints.txt
 demo: $(READY)  ## watch frozen topology thaw (under two minutes)
 	@$(BIN)/dlhmc demo
 
-test: lint  ## lint, then all tests
+test: lint  ## lint, then the tests
 	@$(BIN)/pytest -n 2 --dist worksteal
+
+test-all: lint  ## all tests and those that are slow
+	@$(BIN)/pytest -n 2 --dist worksteal -m ""
 
 $(VENV)/.browser: $(READY)
 	@$(BIN)/pip install --quiet --editable '.[dev,browser]'

@@ -42,7 +42,9 @@ def unfinished(copied):
 # Numbers depend on the configuration and on nothing else.
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind", ["hits", "float64", *(pytest.param(k, marks=pytest.mark.slow) for k in ("hmc", "exact"))]
+)
 def test_numbers_do_not_depend_on_chunks(kind, tmp_path):
     whole = run(tmp_path / "whole", **KINDS[kind])
     for chunk in (1, 3, 7) if kind == "hits" else (1, 7):

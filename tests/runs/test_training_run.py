@@ -91,6 +91,7 @@ def test_a_finished_run_can_be_resumed(finished):
         np.testing.assert_array_equal(array, before[name])
 
 
+@pytest.mark.slow
 def test_tensorboard_shows_the_metrics_also_after_a_crash(tmp_path):
     """As after a power cut: events are there of steps after the checkpoint that the run goes on from."""
     config = TrainConfig(**SMALL, chunk=3, tensorboard=True)

@@ -85,7 +85,13 @@ def test_autocorrelation_function_equals_pyerrors(n_time: int, n_chains: int) ->
 # 5 % is exceeded by chance with probability 0.6 %, 0.2 % and below 1e-5.
 @pytest.mark.parametrize(
     ("tau", "n_time", "n_chains"),
-    [(1, 2**14, 32), (3, 2**15, 32), (10, 2**16, 32), (100, 2**18, 32), (1000, 2**19, 128)],
+    [
+        (1, 2**14, 32),
+        (3, 2**15, 32),
+        (10, 2**16, 32),
+        (100, 2**18, 32),
+        pytest.param(1000, 2**19, 128, marks=pytest.mark.slow),
+    ],
 )
 def test_recovers_the_autocorrelation_time_of_ar1(tau: float, n_time: int, n_chains: int) -> None:
     ours = integrated_autocorrelation_time(ar1(tau, n_time, n_chains, seed=5), s_tau=1.0)

@@ -146,7 +146,15 @@ def test_energy_change_in_single_precision(side):
     assert error < 5e-4, error
 
 
-@pytest.mark.parametrize(("lattice", "beta"), [((8, 8), 2.0), ((16, 16), 7.0), ((12, 6), 4.0), ((4, 4), 0.3)])
+@pytest.mark.parametrize(
+    ("lattice", "beta"),
+    [
+        pytest.param((8, 8), 2.0, marks=pytest.mark.slow),
+        ((16, 16), 7.0),
+        pytest.param((12, 6), 4.0, marks=pytest.mark.slow),
+        ((4, 4), 0.3),
+    ],
+)
 def test_exact_draws_have_the_exact_charge_distribution(lattice, beta):
     target = U1(lattice, beta)
     chains = 10_000
