@@ -103,7 +103,7 @@ def profile_chart(profiles: dict[str, Profile], title: str) -> Chart:
         title,
         f"Median and central 68 % over {_CHAINS} trajectories from exact configurations. The trained sampler raises "
         "the energy in the middle of the trajectory, moves the charge by one, and pays the energy back. Σ log|J| is "
-        "part of the energy that accept/reject looks at. The trained layers act forwards here; half of the chains "
+        "part of the energy that accept/reject looks at. The trained layers act forwards here; other chains "
         "see the mirror image.",
         panels,
         columns=3,
