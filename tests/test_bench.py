@@ -1,7 +1,10 @@
 """The benchmark of networks counts what it should, and says when it was disturbed."""
 
+import dataclasses
+
 import equinox as eqx
 import jax
+import pytest
 
 from dlhmc import models, network_bench
 from dlhmc.network_bench import PAPER
@@ -15,6 +18,16 @@ def test_work_is_that_of_the_weights():
     matrices = [leaf for leaf in jax.tree.leaves(trajectory) if leaf.ndim == 3 and leaf.shape[1] > 2]
     # A multiplication and an addition for each weight and chain; both networks of a layer act twice.
     assert network_bench.flops_of_sampling(PAPER) == 2 * 2 * PAPER.chains * sum(m.size for m in matrices)
+
+
+@pytest.mark.slow
+def test_networks_are_measured():
+    small = dataclasses.replace(PAPER, lattice=(4, 4), hidden=(8,), leapfrog_steps=2, chains=16, steps=12)
+    rates = network_bench.measure(small, rounds=1, square=64)
+    assert min(rates) > 0
+    text = network_bench.report(small, rates, 1)
+    assert "| training |" in text
+    assert "4×4" in text
 
 
 def test_a_disturbed_measurement_says_so():

@@ -30,29 +30,54 @@ Switch = Annotated[bool, tyro.conf.FlagCreatePairsOff]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class NewRun:
-    """Options of every command that makes a run directory."""
+class Quietable:
+    """Commands that show progress."""
 
+    quiet: Switch = False
+    """print nothing but errors"""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NewRun(Quietable):
+    """Commands that make a run directory."""
+
+    settings: Any
     config: Path | None = None
     """TOML file with settings; options given here override it"""
     out: Path | None = None
     """new directory for the run; a name under runs/ if not given"""
     dry_run: Switch = False
     """say what would be done, and do nothing"""
-    quiet: Switch = False
-    """print nothing but errors"""
+
+    def __call__(self) -> ExitCode:
+        """Run the command."""
+        out = self.out or self.settings.default_directory
+        if not self.dry_run:
+            return self.run(out)
+        from dlhmc.runs.directory import RunDirectory
+
+        RunDirectory(out).refuse_if_taken()
+        _console().print(_settings_text(self.settings), markup=False, highlight=False, soft_wrap=True)
+        _console().print(f"would run in {out}", markup=False, highlight=False, soft_wrap=True)
+        self.explain()
+        return ExitCode.OK
+
+    def run(self, out: Path) -> ExitCode:
+        """Do it, in a new directory."""
+        raise NotImplementedError
+
+    def explain(self) -> None:
+        """What else there is to say about a run that is not done."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class LongRun:
-    """Options of every command that may run for long, and resume."""
+class LongRun(Quietable):
+    """Commands that may run for long, and resume."""
 
     devices: int | None = None
     """devices that share the chains, which does not change any number; one if not given"""
     time_limit: str | None = None
     """stop by itself after this long, with everything saved: 55m, 1h30m, 90s"""
-    quiet: Switch = False
-    """print nothing but errors"""
 
     @property
     def conditions(self) -> "Conditions":
@@ -73,17 +98,15 @@ class Sample(LongRun, NewRun):
 
     settings: Annotated[SampleConfig, tyro.conf.arg(name="")]
 
-    def __call__(self) -> ExitCode:
-        """Run the command."""
-        from dlhmc.runs.directory import RunDirectory
+    def run(self, out: Path) -> ExitCode:
+        """Do it, in a new directory."""
         from dlhmc.runs.sampling import sample
 
-        out = self.out or self.settings.default_directory
-        if self.dry_run:
-            RunDirectory(out).refuse_if_taken()
-            _console().print(_plan_text(self.settings, out), markup=False, highlight=False, soft_wrap=True)
-            return ExitCode.OK
         return sample(self.settings, out, _console(), self.conditions)
+
+    def explain(self) -> None:
+        """The size of the history."""
+        _console().print(_history_text(self.settings), markup=False, highlight=False, soft_wrap=True)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -99,18 +122,17 @@ class Train(LongRun, NewRun):
     dry_run: Switch = False
     """print the number of parameters, memory and time, from a measured step"""
 
-    def __call__(self) -> ExitCode:
-        """Run the command."""
-        from dlhmc.runs.directory import RunDirectory
-        from dlhmc.runs.training import estimate, train
+    def run(self, out: Path) -> ExitCode:
+        """Do it, in a new directory."""
+        from dlhmc.runs.training import train
 
-        out = self.out or self.settings.default_directory
-        if self.dry_run:
-            RunDirectory(out).refuse_if_taken()
-            _console().print(_settings_text(self.settings), markup=False, highlight=False, soft_wrap=True)
-            estimate(self.settings, _console())
-            return ExitCode.OK
         return train(self.settings, out, _console(), self.conditions)
+
+    def explain(self) -> None:
+        """Parameters, memory, time."""
+        from dlhmc.runs.training import estimate
+
+        estimate(self.settings, _console())
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -123,17 +145,10 @@ class Compare(NewRun):
 
     settings: Annotated[CompareConfig, tyro.conf.arg(name="")]
 
-    def __call__(self) -> ExitCode:
-        """Run the command."""
+    def run(self, out: Path) -> ExitCode:
+        """Do it, in a new directory."""
         from dlhmc.comparison.command import compare
-        from dlhmc.runs.directory import RunDirectory
 
-        out = self.out or self.settings.default_directory
-        if self.dry_run:
-            RunDirectory(out).refuse_if_taken()
-            text = f"{_settings_text(self.settings)}\nwould compare in {out}"
-            _console().print(text, markup=False, highlight=False, soft_wrap=True)
-            return ExitCode.OK
         return compare(self.settings, out, _console(), quiet=self.quiet)
 
 
@@ -148,17 +163,10 @@ class Reproduce(NewRun):
     preset: Literal["cpu", "paper"] | None = None
     """settings to start from: cpu (under two hours on two cores) or paper (its sizes, for GPUs)"""
 
-    def __call__(self) -> ExitCode:
-        """Run the command."""
+    def run(self, out: Path) -> ExitCode:
+        """Do it, in a new directory."""
         from dlhmc.reproduction.command import reproduce
-        from dlhmc.runs.directory import RunDirectory
 
-        out = self.out or self.settings.default_directory
-        if self.dry_run:
-            RunDirectory(out).refuse_if_taken()
-            text = f"{_settings_text(self.settings)}\nwould work in {out}"
-            _console().print(text, markup=False, highlight=False, soft_wrap=True)
-            return ExitCode.OK
         return reproduce(self.settings, out, _console(), quiet=self.quiet)
 
 
@@ -426,15 +434,13 @@ def _settings_text(config: SampleConfig | TrainConfig | CompareConfig | Reproduc
     return "\n".join(f"{field.name:>20} = {getattr(config, field.name)}" for field in dataclasses.fields(config))
 
 
-def _plan_text(config: SampleConfig, out: Path) -> str:
+def _history_text(config: SampleConfig) -> str:
     from dlhmc.runs.targets import build
 
     history = 4 * 6 * config.trajectories * config.chains / 1e6
     kept = config.keep_configurations * math.prod(build(config).shape) * config.chains * 4 / 1e6
     total = (history + kept) * (2 if config.float64 else 1)
-    return "\n".join(
-        [_settings_text(config), f"would run in {out}, with at most {total:.0f} MB of history (before compression)"]
-    )
+    return f"at most {total:.0f} MB of history (before compression)"
 
 
 def _console(*, quiet: bool = False) -> "Console":

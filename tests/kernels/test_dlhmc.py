@@ -17,9 +17,9 @@ from dlhmc.layers import Affine, Circle, Defect, LayerStack, LeapfrogLayer
 from dlhmc.layers.masks import random_mask
 from dlhmc.models import ModelConfig
 from dlhmc.networks import SQT, Network
-from dlhmc.targets import U1, Gaussian, correlated_gaussian
+from dlhmc.targets import U1, Gaussian, GaussianMixture, correlated_gaussian
 from dlhmc.testing import check_stationarity
-from dlhmc.training import Algorithm, Inputs, Knots, advance, charge_loss
+from dlhmc.training import Algorithm, Inputs, Knots, advance, charge_loss, jump_loss
 
 P_VALUE = 1e-3  # an exact kernel fails each χ² with this probability at a new seed, and each weight test with 3e-3
 BROKEN = 1e-9
@@ -74,11 +74,16 @@ CASES = {
     "u1 defect trained": lambda: (U1((6, 6), 4.0), lambda t: trained(t, defect(t), charge_loss, 300), False),
     "u1 patch random, symmetric": lambda: (U1_SMALL(), lambda t: shaken(defect(t, "patch"), 0.02), True),
     "u1 patch trained": lambda: (U1((6, 6), 4.0), lambda t: trained(t, defect(t, "patch"), charge_loss, 200), False),
+    "mixture affine trained": lambda: (
+        GaussianMixture(),
+        lambda t: trained(t, model(t, "affine"), jump_loss, 200),
+        False,
+    ),
 }
 
 
-# Random weights of the same kind find what these would.
-SLOW = ("u1 circle untrained", "u1 defect untrained")
+# Random weights of the same kind, or trained ones of another, find what these would.
+SLOW = ("u1 circle untrained", "u1 defect untrained", "mixture affine trained")
 
 
 @pytest.mark.parametrize("case", [pytest.param(c, marks=pytest.mark.slow) if c in SLOW else c for c in CASES])

@@ -148,7 +148,15 @@ def test_round_trip_in_single_precision(target, rule, network, mask):
 
 
 @pytest.mark.usefixtures("x64")
-@pytest.mark.parametrize(("direction", "number"), [("forward", 1), ("inverse", 3)])
+@pytest.mark.parametrize(
+    ("direction", "number"),
+    [
+        ("forward", 1),
+        ("inverse", 3),
+        pytest.param("forward", 3, marks=pytest.mark.slow),
+        pytest.param("inverse", 1, marks=pytest.mark.slow),
+    ],
+)
 @pytest.mark.parametrize(("target", "rule", "network", "mask"), CASES)
 def test_log_jacobian_is_that_of_autodiff(target, rule, network, mask, number, direction):
     taught = trained(target, rule, network, number=number)

@@ -151,9 +151,8 @@ def test_parameters_fit_every_lattice(tmp_path):
     for lattice in ((8, 8), (32, 32), (24, 12)):
         target = U1(lattice, 7.0)
         loaded = models.load(tmp_path / "model.npz", build("patch", 2, target=target))
-        x, v = jnp.zeros((2, 2, *lattice, 2))
-        # Shapes tell whether it fits; shipped models run on other lattices in test_shipped.py.
-        assert eqx.filter_eval_shape(forward, loaded, target, x, v).x.shape == (2, *lattice, 2)
+        x, v = start(target, 2, jnp.float32)
+        assert np.all(np.isfinite(forward(loaded, target, x, v).x))
 
 
 @pytest.mark.usefixtures("x64")

@@ -170,6 +170,12 @@ def test_the_headline_names_limits_as_limits(finished):
     assert ">" not in text
 
 
+def test_conditions_that_it_would_ignore_are_refused(finished, capsys):
+    for options in (["--devices", "2"], ["--time-limit", "5m"]):
+        assert cli.run(["resume", str(finished[0]), *options]) == ExitCode.BAD_INPUT
+        assert "neither --devices nor --time-limit" in capsys.readouterr().err
+
+
 def test_reports_of_nothing_are_refused(tmp_path, capsys):
     assert cli.run(["report"]) == ExitCode.BAD_INPUT
     assert "give at least one directory" in capsys.readouterr().err

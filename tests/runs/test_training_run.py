@@ -6,6 +6,7 @@ import re
 import sys
 
 import equinox as eqx
+import jax
 import numpy as np
 import pytest
 from rich.console import Console
@@ -71,6 +72,20 @@ class Crashing(Training):
         if step == 6:
             raise RuntimeError("crash")
         super().advance(step, count)
+
+
+def test_half_resume_half_equals_the_whole(finished, tmp_path):
+    config = TrainConfig(**SMALL, chunk=3)
+    algorithm, draws = plan(config)
+    with new_run("train", config, tmp_path / "half") as directory:
+        work = Interrupting(config, directory, algorithm, begin_state(config, algorithm, draws))
+        with pytest.raises(UserError, match="interrupted"):
+            execute(work, directory, console(), QUIET, resuming=False, chunk=3)
+    assert resume(tmp_path / "half", console(), QUIET) is ExitCode.OK
+    whole, parts = (final_state(p, TrainConfig(**SMALL)) for p in (finished, tmp_path / "half"))
+    assert whole[0] == parts[0] == 12
+    for a, b in zip(jax.tree.leaves(whole[1]), jax.tree.leaves(parts[1]), strict=True):
+        np.testing.assert_array_equal(a, b)
 
 
 def test_files_of_a_run(finished):
