@@ -20,11 +20,11 @@ from jaxtyping import Array, Key
 from numpy.typing import NDArray
 
 from dlhmc.errors import UserError
-from dlhmc.layers import RULES, Defect, LayerStack, LeapfrogLayer, Trajectory
+from dlhmc.layers import RULES, Affine, Circle, Defect, LayerStack, LeapfrogLayer, PositionRule, Trajectory
 from dlhmc.layers.masks import checkerboard_mask, random_mask
 from dlhmc.leaves import by_name, digest
 from dlhmc.names import MaskName, NetworkName, RuleName
-from dlhmc.networks import Dense, Patch
+from dlhmc.networks import Dense, NetworkFactory, Patch
 from dlhmc.targets import U1, Target
 
 FORMAT = 1
@@ -51,10 +51,26 @@ class ModelConfig:
     window: int = 5
 
 
-def build(config: ModelConfig, target: Target, key: Key[Array, ""]) -> Trajectory:
-    """A new trajectory: dense networks give 0 (plain HMC) until they are trained, a defect is open a little."""
+def build(
+    config: ModelConfig,
+    target: Target,
+    key: Key[Array, ""],
+    *,
+    make_network: NetworkFactory | None = None,
+    rule: PositionRule | None = None,
+) -> Trajectory:
+    """A new trajectory: dense networks give 0 (plain HMC) until they are trained, a defect is open a little.
+
+    A network or a position rule of one's own takes the place of those that the configuration names.
+    """
+    if make_network is not None:
+        return _leapfrog_layers(config, target, key, make_network, rule or RULES[config.rule]())
     if config.network == "dense":
-        return _dense(config, target, key)
+
+        def dense(key: Key[Array, ""], shape: tuple[int, ...], features: int) -> Dense:
+            return Dense(key, shape, features, config.hidden)
+
+        return _leapfrog_layers(config, target, key, dense, rule or RULES[config.rule]())
     if not isinstance(target, U1):
         raise UserError("Defect layers move topological charge, which this target has not: use --network dense.")
     patches = None
@@ -69,13 +85,15 @@ def build(config: ModelConfig, target: Target, key: Key[Array, ""]) -> Trajector
     return Defect.start(number, config.step_size, config.radii, config.hole, config.flux, patches)
 
 
-def _dense(config: ModelConfig, target: Target, key: Key[Array, ""]) -> Trajectory:
-    if config.rule == "affine" and target.compact:
+def _leapfrog_layers(
+    config: ModelConfig, target: Target, key: Key[Array, ""], make_network: NetworkFactory, rule: PositionRule
+) -> Trajectory:
+    if isinstance(rule, Affine) and target.compact:
         raise UserError(
             "The affine rule is no bijection of angles (x·e^{εs} wraps around the circle), so no accept/reject can "
             "make it exact: use --rule circle or --rule shift."
         )
-    if config.rule == "circle" and not target.compact:
+    if isinstance(rule, Circle) and not target.compact:
         raise UserError("The circle rule is for angles; this target has none: use --rule affine or --rule shift.")
     shape = target.shape
     features = jax.eval_shape(target.features, jax.ShapeDtypeStruct((*shape, 1), jnp.float32)).shape[0]
@@ -86,12 +104,12 @@ def _dense(config: ModelConfig, target: Target, key: Key[Array, ""]) -> Trajecto
         v_key, x_key, mask_key = jax.random.split(key, 3)
         mask = random_mask(mask_key, shape) if config.mask == "random" else checkerboard_mask(shape) ^ parity
         return LeapfrogLayer(
-            Dense(v_key, shape, features, config.hidden),
-            Dense(x_key, shape, features, config.hidden),
+            make_network(v_key, shape, features),
+            make_network(x_key, shape, features),
             mask,
             log_step,
             log_step,
-            RULES[config.rule](),
+            rule,
         )
 
     number = config.leapfrog_steps
@@ -136,6 +154,8 @@ def find(name: str) -> Path:
 def read_config(path: Path) -> tuple[ModelConfig, dict[str, Any]]:
     """What the trajectory in a file was built from, and the rest of its description."""
     description = read_description(path)
+    if description.get("model", {}) is None:
+        raise UserError(f"The model {path} is of layers made in Python: load it there with dlhmc.load_kernel.")
     try:
         fields: Any = {key: tuple(v) if isinstance(v, list) else v for key, v in description["model"].items()}
         return ModelConfig(**fields), description

@@ -1,4 +1,4 @@
-"""Tests of exactness that any kernel on any target with exact draws can be put to."""
+"""Tests of exactness for any kernel on any target with exact draws, and checks of objects of one's own."""
 
 from typing import NamedTuple
 
@@ -10,8 +10,35 @@ from jaxtyping import Array, Int, Key
 from numpy.typing import NDArray
 from scipy import stats
 
+from dlhmc.conformance import (
+    Checked,
+    ConformanceError,
+    check_kernel,
+    check_loss,
+    check_network,
+    check_observable,
+    check_rule,
+    check_schedule,
+    check_target,
+    check_trajectory,
+)
 from dlhmc.kernels.contract import Kernel
 from dlhmc.targets.contract import ExactDraws, Field, PerChain, Target
+
+__all__ = [
+    "Checked",
+    "ConformanceError",
+    "Stationarity",
+    "check_kernel",
+    "check_loss",
+    "check_network",
+    "check_observable",
+    "check_rule",
+    "check_schedule",
+    "check_stationarity",
+    "check_target",
+    "check_trajectory",
+]
 
 
 class Stationarity(NamedTuple):

@@ -5,7 +5,6 @@ One table feeds all tests: a new layer or network is tested by being listed.
 
 import dataclasses
 import functools
-import itertools
 
 import equinox as eqx
 import jax
@@ -14,6 +13,15 @@ import numpy as np
 import optax
 import pytest
 
+from dlhmc.conformance import (
+    ConformanceError,
+    check_network,
+    check_rule,
+    check_trajectory,
+    log_jacobians,
+    round_trip,
+    with_random_weights,
+)
 from dlhmc.layers import RULES, LayerStack, LeapfrogLayer
 from dlhmc.layers.masks import checkerboard_mask, random_mask
 from dlhmc.networks import SQT, Dense, Network
@@ -73,14 +81,6 @@ def build(target, rule, network, mask, number, step=0.3):
     return LayerStack.build(layer, KEY, number)
 
 
-def with_random_weights(tree, scale, seed=3):
-    """All trainable numbers replaced by normal ones: what training could make of them."""
-    leaves, structure = jax.tree.flatten(eqx.filter(tree, eqx.is_inexact_array))
-    keys = jax.random.split(jax.random.key(seed), len(leaves))
-    noise = [leaf + scale * jax.random.normal(k, leaf.shape, leaf.dtype) for k, leaf in zip(keys, leaves, strict=True)]
-    return eqx.combine(jax.tree.unflatten(structure, noise), eqx.filter(tree, eqx.is_inexact_array, inverse=True))
-
-
 @functools.cache
 def _trained(target):
     target, rules = TARGETS[target][0](), TARGETS[target][1]
@@ -107,14 +107,6 @@ def start(target, chains, dtype):
     return x, target.momentum(jax.random.key(1), x)
 
 
-forward = eqx.filter_jit(lambda trajectory, target, x, v: trajectory.forward(target, x, v))
-inverse = eqx.filter_jit(lambda trajectory, target, x, v: trajectory.inverse(target, x, v))
-
-
-def distance(target, a, b):
-    return float(jnp.abs(target.wrap(a - b)).max())
-
-
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize(("target", "rule", "network", "mask"), CASES)
 def test_round_trip_in_double_precision(target, rule, network, mask):
@@ -122,16 +114,8 @@ def test_round_trip_in_double_precision(target, rule, network, mask):
     target = TARGETS[target][0]()
     new = build(target, rule, network, mask, 3, step=0.1)
     x, v = start(target, 4, jnp.float64)
-    zero, random, large = (with_random_weights(new, scale) for scale in (0.0, 0.3, 1.0))
-    directions = ((forward, inverse), (inverse, forward))
-    for trajectory, (there, back) in itertools.product((zero, random, large, *taught), directions):
-        middle = there(trajectory, target, x, v)
-        end = back(trajectory, target, middle.x, middle.v)
-        size = max(1.0, float(jnp.abs(middle.v).max()), float(jnp.abs(middle.x).max()))
-        assert distance(target, end.x, x) <= 1e-12 * size
-        assert float(jnp.abs(end.v - v).max()) <= 1e-12 * size
-        np.testing.assert_allclose(end.log_jacobian, -middle.log_jacobian, atol=1e-11 * size)
-        assert distance(target, middle.x, x) > 1e-3
+    for trajectory in (*(with_random_weights(new, scale) for scale in (0.0, 0.3, 1.0)), *taught):
+        assert list(round_trip(trajectory, target, x, v)) == []
 
 
 @pytest.mark.parametrize(("target", "rule", "network", "mask"), CASES)
@@ -141,10 +125,7 @@ def test_round_trip_in_single_precision(target, rule, network, mask):
     random = with_random_weights(build(target, rule, network, mask, 3, step=0.1), 0.3)
     x, v = start(target, 8, jnp.float32)
     for trajectory in (random, *taught):
-        middle = forward(trajectory, target, x, v)
-        end = inverse(trajectory, target, middle.x, middle.v)
-        assert distance(target, end.x, x) <= 1e-4
-        assert float(jnp.abs(end.v - v).max()) <= 1e-4
+        assert list(round_trip(trajectory, target, x, v, tolerance=1e-4)) == []
 
 
 @pytest.mark.usefixtures("x64")
@@ -163,21 +144,9 @@ def test_log_jacobian_is_that_of_autodiff(target, rule, network, mask, number, d
     target = TARGETS[target][0]()
     random = with_random_weights(build(target, rule, network, mask, number), 0.5)
     x, v = start(target, 1, jnp.float64)
-    size = x.size
-
-    @eqx.filter_jit
-    def differentiate(trajectory, z):
-        def flat(z):
-            phase = getattr(trajectory, direction)(target, z[:size].reshape(x.shape), z[size:].reshape(x.shape))
-            return jnp.concatenate([phase.x.ravel(), phase.v.ravel()]), phase.log_jacobian[0]
-
-        return jax.jacfwd(flat, has_aux=True)(z)
-
-    z = jnp.concatenate([x.ravel(), v.ravel()])
     for trajectory in (random, *taught):
-        jacobian, found = differentiate(trajectory, z)
-        _, expected = np.linalg.slogdet(np.asarray(jacobian))
-        assert abs(float(found) - expected) <= 1e-10
+        found, expected = log_jacobians(trajectory, target, x, v, direction)
+        assert abs(found - expected) <= 1e-10
         assert rule == "shift" or abs(expected) > 1e-3  # otherwise nothing was tested
 
 
@@ -207,3 +176,67 @@ def test_the_affine_rule_on_a_circle_is_no_bijection():
     back, _ = rule.inverse(target.wrap(there), jnp.zeros_like(x), jnp.full_like(x, 0.1))
     lost = np.abs(np.asarray(target.wrap(back - x))) > 1e-6
     assert 0.09 < lost.mean() < 0.1
+
+
+@pytest.mark.parametrize(("name", "compact"), [("circle", True), ("shift", True), ("affine", False), ("shift", False)])
+def test_rules(name, compact):
+    assert check_rule(RULES[name](), compact=compact).passed == ("inverse", "derivative")
+
+
+class WrongDerivative(RULES["affine"]):
+    def scale(self, x, log_scale):
+        return super().scale(x, log_scale)[0], 2 * log_scale
+
+
+@pytest.mark.parametrize(
+    ("rule", "compact", "complaint"),
+    [
+        (RULES["affine"](), True, "after wrapping around the circle"),
+        (WrongDerivative(), False, "not that of autodiff"),
+    ],
+)
+def test_broken_rules_are_found_out(rule, compact, complaint):
+    with pytest.raises(ConformanceError, match=complaint):
+        check_rule(rule, compact=compact)
+
+
+def custom(key, shape, features):
+    return Affine(key, shape, features, ())
+
+
+class MixesChains(Affine):
+    def __call__(self, zeta):
+        s, q, t = super().__call__(zeta)
+        return SQT(s - s.mean(axis=-1, keepdims=True), q, t)
+
+
+class WrongShape(Affine):
+    def __call__(self, zeta):
+        return super().__call__(zeta)._replace(t=zeta.vector[0])
+
+
+class OnlyTwo(Affine):
+    def __call__(self, zeta):
+        return super().__call__(zeta)[:2]
+
+
+def test_networks_of_ones_own():
+    target = TARGETS["u1 2x3"][0]()
+    assert check_network(custom, target).skipped == ()
+    broken = {MixesChains: "chains: s of a chain depends", WrongShape: "t has the shape", OnlyTwo: "returns a tuple"}
+    for kind, complaint in broken.items():
+        with pytest.raises(ConformanceError, match=complaint):
+            check_network(lambda key, shape, features, kind=kind: kind(key, shape, features, ()), target)
+
+
+class DropsJacobian(LayerStack):
+    def forward(self, target, x, v):
+        return super().forward(target, x, v)._replace(log_jacobian=jnp.zeros(x.shape[-1], x.dtype))
+
+
+def test_a_broken_trajectory_is_found_out():
+    target = TARGETS["gaussian"][0]()
+    stack = build(target, "affine", "custom", "checkerboard", 1)
+    assert len(check_trajectory(stack, target).passed) == 4
+    with pytest.raises(ConformanceError, match="log\\|J\\| of forward is 0, but autodiff finds"):
+        check_trajectory(DropsJacobian(stack.layers), target)

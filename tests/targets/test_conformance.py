@@ -2,115 +2,104 @@
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import pytest
 
-from dlhmc import rng
-from dlhmc.targets import registry, sum_sites
-
-CHAINS = 3
-pytestmark = pytest.mark.usefixtures("x64")
-ALL = pytest.mark.parametrize("name", sorted(registry))
+from dlhmc.conformance import TARGET_CHECKS, ConformanceError, check_target, example
+from dlhmc.targets import U1, LogDensity, registry
 
 
-def example(name):
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize("check", TARGET_CHECKS)
+@pytest.mark.parametrize("name", sorted(registry))
+def test_contract(name, check):
     target = registry[name]()
-    x = target.start(jax.random.key(1), "hot", CHAINS, jnp.float64)
-    return target, x
+    assert list(TARGET_CHECKS[check](target, example(target))) == []
 
 
-@ALL
-def test_force_is_the_gradient_of_the_action(name):
-    target, x = example(name)
-    by_autodiff = jax.grad(lambda y: jnp.sum(target.action(y)))(x)
-    scale = np.abs(by_autodiff).max()
-    np.testing.assert_allclose(target.force(x), by_autodiff, rtol=0, atol=1e-12 * scale)
+def test_what_cannot_be_tested_is_said():
+    checked = check_target(LogDensity(lambda x: -jnp.sum(x**4), dim=2))
+    assert "force" in checked.passed
+    assert [line.split(":")[0] for line in checked.skipped] == ["exact results"]
 
 
-@ALL
-def test_force_agrees_with_finite_differences(name):
-    target, x = example(name)
-    direction = target.momentum(jax.random.key(2), x)
+class Broken(U1):
+    """A target that is right until something is overridden; parameters that a check needs are small."""
 
-    def along(h):
-        return np.asarray(target.action(target.drift(x, h * direction)))
-
-    h = 2e-3  # eighth-order central differences: truncation and rounding are both below 1e-9
-    weights = {1: 4 / 5, 2: -1 / 5, 3: 4 / 105, 4: -1 / 280}
-    slope = sum(w * (along(k * h) - along(-k * h)) for k, w in weights.items()) / h
-    expected = np.asarray(sum_sites(target.force(x) * direction))
-    assert np.abs(slope - expected).max() <= 1e-8 * np.abs(expected).max()
+    def __init__(self):
+        super().__init__((2, 2), beta=1.5)
 
 
-@ALL
-def test_action_and_observables_under_symmetries(name):
-    target, x = example(name)
-    before = target.observables(x)
-    for label, symmetry in target.symmetries().items():
-        y = symmetry.apply(jax.random.key(3), x)
-        assert y.shape == x.shape
-        np.testing.assert_allclose(target.action(y), target.action(x), rtol=1e-12, err_msg=label)
-        for observable, value in target.observables(y).items():
-            sign = -1 if observable in symmetry.odd else 1
-            np.testing.assert_allclose(value, sign * before[observable], atol=1e-10, err_msg=f"{label} {observable}")
+class WrongForce(Broken):
+    def force(self, x):
+        return 1.01 * super().force(x)
 
 
-@ALL
-def test_symmetries_are_not_trivial(name):
-    target, x = example(name)
-    for label, symmetry in target.symmetries().items():
-        assert not np.allclose(symmetry.apply(jax.random.key(3), x), x), label
+class StoppedGradient(Broken):
+    """Autodiff agrees with itself here; only finite differences see it."""
+
+    def local_action(self, x):
+        return super().local_action(x) + jax.lax.stop_gradient(0.1 * jnp.cos(x[0]))
+
+    def force(self, x):
+        return jax.grad(lambda y: jnp.sum(self.action(y)))(x)
 
 
-@ALL
-def test_shapes_and_names(name):
-    target, x = example(name)
-    assert x.shape == (*target.shape, CHAINS)
-    observables = target.observables(x)
-    assert all(value.shape == (CHAINS,) for value in observables.values())
-    assert {moment.observable for moment in target.moments.values()} <= observables.keys()
-    assert target.slow.keys() <= observables.keys()
-    assert target.sector is None or target.sector in observables
-    assert target.exact().keys() <= target.test_functions(x).keys()
-    assert target.action(x).shape == (CHAINS,)
+class MixedChains(Broken):
+    def observables(self, x):
+        return super().observables(x) | {"plaquette": self.plaquette(x) - self.plaquette(x).mean()}
 
 
-@ALL
-def test_chains_do_not_touch(name):
-    target, x = example(name)
-    alone = x[..., 1:2]
-    np.testing.assert_allclose(target.force(x)[..., 1:2], target.force(alone), rtol=1e-13)
-    np.testing.assert_allclose(target.action(x)[1:2], target.action(alone), rtol=1e-13)
+class WrongShape(Broken):
+    def observables(self, x):
+        return {"plaquette": jnp.cos(x)}
 
 
-@ALL
-def test_wrapping_changes_nothing_physical(name):
-    target, x = example(name)
-    far = target.drift(x, 30 * rng.normal(jax.random.key(4), x.shape, x.dtype))
-    np.testing.assert_allclose(target.action(target.wrap(far)), target.action(far), rtol=1e-10)
+class WrongSymmetry(Broken):
+    def symmetries(self):
+        return {"charge conjugation": super().symmetries()["charge conjugation"]._replace(odd=frozenset())}
 
 
-@ALL
-def test_exact_draws_have_the_exact_moments(name):
-    target = registry[name]()
-    draws = target.exact_draws()
-    exact = target.exact()
-    if draws is None or not exact:
-        pytest.skip("this target has no exact draws or no exact moments")
-    measured = jax.jit(lambda sampler, key: target.test_functions(sampler.draw(key, 40_000, jnp.float64)))(
-        draws, jax.random.key(5)
-    )
-    for function, value in exact.items():
-        values = np.asarray(measured[function])
-        # 4 σ: with about fifteen functions for each target a new seed would fail with probability 0.1 % a target.
-        assert abs(values.mean() - value) < 4 * values.std() / np.sqrt(values.size), function
+class WrongExact(Broken):
+    def exact(self):
+        return super().exact() | {"plaquette": 0.5}
 
 
-@ALL
-def test_couplings_do_not_recompile(name):
-    target, x = example(name)
-    compiled = jax.jit(lambda t, y: t.force(y))
-    leaves, structure = jax.tree.flatten(target)
-    for scale in (1.0, 1.5, 2.0):
-        compiled(jax.tree.unflatten(structure, [leaf * scale for leaf in leaves]), x)
-    assert compiled._cache_size() == 1
+class NoAnnealing(Broken):
+    def _coupling(self, dtype):
+        return self.beta.astype(dtype)
+
+
+class WrongWrap(Broken):
+    def wrap(self, x):
+        return jnp.mod(x, 3.0)
+
+
+class Raises(Broken):
+    def observables(self, x):
+        raise ValueError("not today")
+
+
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize(
+    ("kind", "check", "complaint"),
+    [
+        (WrongForce, "force", "the force differs from the gradient"),
+        (StoppedGradient, "finite differences", "along a random direction"),
+        (MixedChains, "chains", "the observable plaquette of a chain depends on other chains"),
+        (WrongShape, "shapes and names", "the observable plaquette has the shape"),
+        (WrongSymmetry, "symmetries", "the charge conjugation does not make the observable"),
+        (WrongExact, "exact results", "the exact value of plaquette is 0.5"),
+        (NoAnnealing, "annealing", "half the gamma"),
+        (WrongWrap, "wrapping", "wrap changes the action"),
+    ],
+)
+def test_broken_targets_are_found_out(kind, check, complaint):
+    target = kind()
+    assert any(complaint in problem for problem in TARGET_CHECKS[check](target, example(target)))
+
+
+def test_all_problems_come_in_one_error():
+    with pytest.raises(ConformanceError, match="Raises breaks its contract") as error:
+        check_target(Raises())
+    for check in ("shapes and names", "symmetries", "chains"):
+        assert f"{check}: it raises ValueError: not today" in str(error.value)

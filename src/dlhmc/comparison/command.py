@@ -3,6 +3,7 @@
 import dataclasses
 import math
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,19 +12,28 @@ import numpy as np
 from rich.console import Console
 
 from dlhmc.comparison import table
-from dlhmc.comparison.config import CompareConfig
-from dlhmc.comparison.contestants import Contestant, exact_contestant, grid, learned_contestants, settle
+from dlhmc.comparison.config import CompareConfig, ObjectCompareConfig
+from dlhmc.comparison.contestants import (
+    Contestant,
+    equilibrated,
+    exact_contestant,
+    grid,
+    learned_contestants,
+    settle,
+)
 from dlhmc.comparison.race import Runner, race
 from dlhmc.comparison.results import Results, evaluate, from_json, to_json
 from dlhmc.errors import ExitCode, UserError
-from dlhmc.runs.directory import RunDirectory, new_run, open_run, read_json, write_json
+from dlhmc.runs.directory import RunDirectory, new_run, open_run, read_json, run_kind, write_json
 from dlhmc.runs.engine import begin
 from dlhmc.runs.interruption import Interruption, watch_signals
-from dlhmc.runs.progress import Display
-from dlhmc.targets import U1
+from dlhmc.runs.progress import Callback, Display
+from dlhmc.targets import U1, Target
 from dlhmc.targets.contract import Field
 
 RESULTS, HISTORIES = "results.json", "histories"
+# Trajectories from a hot start to equilibrium, where there are no exact draws.
+_EQUILIBRATION = 500
 
 
 def compare(config: CompareConfig, path: Path, console: Console, *, quiet: bool = False) -> ExitCode:
@@ -34,49 +44,77 @@ def compare(config: CompareConfig, path: Path, console: Console, *, quiet: bool 
         # Before the directory is made: a model that does not fit leaves nothing behind.
         learned = learned_contestants(config, target)
         with new_run("compare", config, path), watch_signals() as interruption:
-            runners = _line_up(config, target, learned, console, interruption, quiet=quiet)
-            display = Display(console, "seconds", math.ceil(config.budget), quiet=quiet)
-            with display.running(0):
-                seconds = race(runners, config.precision, config.budget, display, interruption)
-            results = evaluate(config, target, runners, seconds, interrupted=bool(interruption))
-            _write(results, runners, path)
+            results, runners = hold_race(config, target, learned, console, interruption, quiet=quiet)
+            write_results(results, runners, path)
         if not quiet:
             table.show(results, console)
             console.print(f"written to {path}", markup=False, highlight=False, soft_wrap=True)
         return interruption.exit_code if interruption else ExitCode.OK
 
 
-def show_results(path: Path, console: Console) -> dict[str, Any]:
-    """The tables of an earlier comparison."""
-    open_run("compare", CompareConfig, path)
+def hold_race(
+    config: CompareConfig | ObjectCompareConfig,
+    target: Target,
+    given: Sequence[Contestant],
+    console: Console,
+    interruption: Interruption,
+    *,
+    quiet: bool,
+    callback: Callback | None = None,
+) -> tuple[Results, list[Runner]]:
+    """Tune the samplers of the grid, race them and those that are given, and work out what each costs."""
+    runners = _line_up(config, target, given, console, interruption, quiet=quiet, callback=callback)
+    display = Display(console, "seconds", math.ceil(config.budget), quiet=quiet, callback=callback)
+    with display.running(0):
+        seconds = race(runners, config.precision, config.budget, display, interruption)
+    return evaluate(target, runners, config.precision, seconds, interrupted=bool(interruption)), runners
+
+
+def read_results(path: Path) -> Results:
+    """The results of an earlier comparison."""
+    return from_json(_stored(path))
+
+
+def _stored(path: Path) -> dict[str, Any]:
+    if run_kind(path) != "compare-objects":
+        open_run("compare", CompareConfig, path)
     if not (path / RESULTS).exists():
         raise UserError(f"{path} has no results: the comparison was stopped at once; start another one.")
-    results = read_json(path / RESULTS)
+    return read_json(path / RESULTS)
+
+
+def show_results(path: Path, console: Console) -> dict[str, Any]:
+    """The tables of an earlier comparison."""
+    results = _stored(path)
     table.show(from_json(results), console)
     return results
 
 
 def _line_up(
-    config: CompareConfig,
-    target: U1,
-    learned: list[Contestant],
+    config: CompareConfig | ObjectCompareConfig,
+    target: Target,
+    given: Sequence[Contestant],
     console: Console,
     interruption: Interruption,
     *,
     quiet: bool,
+    callback: Callback | None,
 ) -> list[Runner]:
-    """All samplers, tuned and compiled; each has random numbers and exact starts of its own."""
-    exact = exact_contestant(target, draws := target.exact_draws())
-    others = [*([exact] if config.exact else []), *learned]
+    """All samplers, tuned and compiled; each has random numbers and starts in equilibrium of its own."""
+    draws = target.exact_draws()
+    exact = None if draws is None else exact_contestant(target, draws)
+    others = [*([exact] if config.exact and exact is not None else []), *given]
     points = list(grid(config))
     seeds = np.random.SeedSequence(config.seed).generate_state(2 * len(points) + len(others)).tolist()
 
     def start(seed: int) -> Field:
+        if exact is None:
+            return equilibrated(target, config.lengths[0], config.chains, seed, _EQUILIBRATION)
         return begin(exact.kernel, draws, jax.device_put(np.uint32(seed)), "exact", config.chains).state.x
 
     contestants: dict[str, Contestant] = {}
     runners: list[Runner] = []
-    display = Display(console, "preparing", len(seeds), quiet=quiet)
+    display = Display(console, "preparing", len(seeds), quiet=quiet, callback=callback)
     with display.running(0):
         for done, point in enumerate(points):
             if interruption:
@@ -94,7 +132,7 @@ def _line_up(
     return runners
 
 
-def _write(results: Results, runners: list[Runner], path: Path) -> None:
+def write_results(results: Results, runners: Sequence[Runner], path: Path) -> None:
     """results.json, table.csv, table.md, and histories/ with an archive for each sampler."""
     files = {runner.contestant.name: f"{HISTORIES}/{_file_name(runner.contestant.name)}.npz" for runner in runners}
     entries = tuple(dataclasses.replace(entry, history=files[entry.name]) for entry in results.entries)

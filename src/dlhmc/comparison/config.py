@@ -48,23 +48,52 @@ class CompareConfig:
         """Refuse what cannot run."""
         require(all(side >= 2 for side in self.lattice), "lattice", self.lattice, "sides of at least 2")
         require(0 < self.beta <= 10_000, "beta", self.beta, "a number above 0 and up to 10000")
-        require(len(self.integrators) > 0, "integrators", self.integrators, "at least one of leapfrog and omelyan")
-        for name, lengths in (("lengths", self.lengths), ("hit-lengths", self.hit_lengths)):
-            fine = len(lengths) > 0 and all(0 < length < math.inf for length in lengths)
-            require(fine, name, lengths, "at least one positive number")
-        fine = all(0 < acceptance < 1 for acceptance in self.acceptances)
-        require(fine, "acceptances", self.acceptances, "between 0 and 1")
-        if not self.acceptances and not self.step_sizes:
-            raise UserError("HMC needs steps of some size: give --acceptances or --step-sizes.")
-        require(all(0 < size < math.inf for size in self.step_sizes), "step-sizes", self.step_sizes, "positive numbers")
-        require(self.hits >= 0, "hits", self.hits, "0 or more")
-        require(self.chains >= 2, "chains", self.chains, "at least 2")
-        require(0 < self.precision < 1, "precision", self.precision, "between 0 and 1")
-        require(0 < self.budget < math.inf, "budget", self.budget, "a positive number of seconds")
-        require(0 <= self.seed < 2**32, "seed", self.seed, "a whole number from 0 to 4294967295")
+        _check(self)
 
     @property
     def default_directory(self) -> Path:
         """Where the results go if nobody says so."""
         side = "x".join(map(str, self.lattice))
         return Path("runs") / f"compare-{side}-b{self.beta:g}-seed{self.seed}"
+
+
+@dataclasses.dataclass(frozen=True)
+class ObjectCompareConfig:
+    """The same for a target and kernels that were made in Python; `kernels` are their names."""
+
+    target: str
+    kernels: tuple[str, ...]
+    integrators: tuple[Scheme, ...]
+    lengths: tuple[float, ...]
+    acceptances: tuple[float, ...]
+    step_sizes: tuple[float, ...]
+    hits: int
+    hit_lengths: tuple[float, ...]
+    exact: bool
+    chains: int
+    precision: float
+    budget: float
+    seed: int
+    float64: bool
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot run."""
+        _check(self)
+
+
+def _check(config: CompareConfig | ObjectCompareConfig) -> None:
+    require(len(config.integrators) > 0, "integrators", config.integrators, "at least one of leapfrog and omelyan")
+    for name, lengths in (("lengths", config.lengths), ("hit-lengths", config.hit_lengths)):
+        fine = len(lengths) > 0 and all(0 < length < math.inf for length in lengths)
+        require(fine, name, lengths, "at least one positive number")
+    fine = all(0 < acceptance < 1 for acceptance in config.acceptances)
+    require(fine, "acceptances", config.acceptances, "between 0 and 1")
+    if not config.acceptances and not config.step_sizes:
+        raise UserError("HMC needs steps of some size: give --acceptances or --step-sizes.")
+    sizes = config.step_sizes
+    require(all(0 < size < math.inf for size in sizes), "step-sizes", sizes, "positive numbers")
+    require(config.hits >= 0, "hits", config.hits, "0 or more")
+    require(config.chains >= 2, "chains", config.chains, "at least 2")
+    require(0 < config.precision < 1, "precision", config.precision, "between 0 and 1")
+    require(0 < config.budget < math.inf, "budget", config.budget, "a positive number of seconds")
+    require(0 <= config.seed < 2**32, "seed", config.seed, "a whole number from 0 to 4294967295")

@@ -11,13 +11,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from dlhmc.comparison.config import CompareConfig
+from dlhmc.comparison.config import CompareConfig, ObjectCompareConfig
 from dlhmc.comparison.cost import trajectory_cost
 from dlhmc.integrators import INTEGRATORS
-from dlhmc.kernels import HMC, Exact, Info, InstantonHits, Kernel, State
+from dlhmc.kernels import DLHMC, HMC, Exact, Info, InstantonHits, Kernel, State
 from dlhmc.leaves import leaf
 from dlhmc.names import Scheme
-from dlhmc.runs.engine import Carry, Schedule, advance
+from dlhmc.runs.engine import Carry, Schedule, advance, begin
 from dlhmc.runs.sampling import learned_kernel
 from dlhmc.targets.contract import ExactDraws, Field, Target
 from dlhmc.tuning import StepSizeTuner
@@ -84,7 +84,7 @@ class OfLength(Kernel):
         return OfLength(self.target, hmc, self.length)
 
 
-def grid(config: CompareConfig) -> Iterator[GridPoint]:
+def grid(config: CompareConfig | ObjectCompareConfig) -> Iterator[GridPoint]:
     """All HMC, plain and with hits; step sizes to be tuned still."""
     tuned = [(None, acceptance) for acceptance in config.acceptances]
     given = [(size, 0.0) for size in config.step_sizes]
@@ -100,7 +100,7 @@ def grid(config: CompareConfig) -> Iterator[GridPoint]:
 def settle(point: GridPoint, target: Target, x: Field, seed: int) -> Contestant:
     """The HMC of a grid point; where its step size is to be tuned, by trajectories from x on."""
     scheme = INTEGRATORS[point.integrator]
-    step_size = point.step_size or _tuned_step_size(point, target, x, seed)
+    step_size = point.step_size or _tune(point, target, x, seed, _TUNING_TRAJECTORIES)[0]
     steps = min(_MOST_STEPS, max(1, round(point.length / step_size)))
     step_size = point.length / steps
     kernel: Kernel = HMC(target, step_size, np.int32(steps), scheme)
@@ -119,15 +119,24 @@ def settle(point: GridPoint, target: Target, x: Field, seed: int) -> Contestant:
     )
 
 
-def _tuned_step_size(point: GridPoint, target: Target, x: Field, seed: int) -> float:
+def equilibrated(target: Target, length: float, chains: int, seed: int, trajectories: int) -> Field:
+    """Configurations of a target without exact draws: trajectories of HMC that is tuned on the way, from hot ones."""
+    point = GridPoint("leapfrog", length, None, _ACCEPTANCE_WITH_HITS, 0)
+    number = jax.device_put(np.uint32(seed))
+    x = begin(HMC(target, _FIRST_GUESS_OF_STEP_SIZE, np.int32(1)), None, number, "hot", chains).state.x
+    return _tune(point, target, x, seed, trajectories)[1]
+
+
+def _tune(point: GridPoint, target: Target, x: Field, seed: int, trajectories: int) -> tuple[float, Field]:
+    """The step size for the wanted acceptance, and where the chains are after the trajectories that it took."""
     guess = HMC(target, _FIRST_GUESS_OF_STEP_SIZE, np.int32(1), INTEGRATORS[point.integrator])
     kernel = OfLength(target, guess, leaf(point.length)).with_step_size(leaf(_FIRST_GUESS_OF_STEP_SIZE))
-    number = jax.device_put(np.int32(_TUNING_TRAJECTORIES))
+    number = jax.device_put(np.int32(trajectories))
     schedule = Schedule(jax.device_put(np.uint32(seed)), number, jnp.asarray(point.acceptance, float))
     carry = Carry(kernel.init(x), StepSizeTuner.start(jnp.asarray(kernel.tunable_step_size())))
     first = jax.device_put(np.int32(0))
-    carry, _ = advance(kernel, schedule, carry, first, number, _TUNING_TRAJECTORIES, True)
-    return float(carry.tuner.result)
+    carry, _ = advance(kernel, schedule, carry, first, number, trajectories, True)
+    return float(carry.tuner.result), carry.state.x
 
 
 def exact_contestant(target: Target, draws: ExactDraws) -> Contestant:
@@ -140,17 +149,19 @@ def learned_contestants(config: CompareConfig, target: Target) -> list[Contestan
     contestants = []
     short = [Path(model).stem if Path(model).is_file() else Path(model).name for model in config.model]
     for model, name in zip(config.model, short, strict=True):
-        kernel = learned_kernel(model, target)
-        cost = trajectory_cost(kernel.trajectory, target)
-        contestants.append(
-            Contestant(
-                f"model {name if short.count(name) == 1 else model}",
-                "model",
-                kernel,
-                len(kernel.trajectory),
-                cost.forces,
-                cost.flops,
-                model=model,
-            )
-        )
+        label = f"model {name if short.count(name) == 1 else model}"
+        contestants.append(dataclasses.replace(contestant_of(label, learned_kernel(model, target)), model=model))
     return contestants
+
+
+def contestant_of(name: str, kernel: Kernel) -> Contestant:
+    """A kernel that is given as it is."""
+    steps = kernel.leapfrog_steps
+    if isinstance(kernel, DLHMC):
+        cost = trajectory_cost(kernel.trajectory, kernel.target)
+        return Contestant(name, "model", kernel, steps, cost.forces, cost.flops)
+    if isinstance(kernel, HMC):
+        length, size = steps * float(kernel.step_size), float(kernel.step_size)
+        forces = steps * kernel.integrator.forces_per_step + 1
+        return Contestant(name, "hmc", kernel, steps, forces, length=length, step_size=size)
+    return Contestant(name, "exact" if isinstance(kernel, Exact) else "model", kernel, steps, 0)

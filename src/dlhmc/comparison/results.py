@@ -5,8 +5,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from dlhmc.comparison.config import CompareConfig
 from dlhmc.comparison.race import Runner, relative_pace
+from dlhmc.describe import describe_target
 from dlhmc.errors import UserError
 from dlhmc.runs.summary import compared, finite, time_entry
 from dlhmc.statistics import Estimate, integrated_autocorrelation_time, mean_and_error
@@ -102,8 +102,8 @@ class Entry:
 class Results:
     """All of a comparison."""
 
-    lattice: tuple[int, int]
-    beta: float
+    #: in words and numbers: that of U(1) by its lattice and coupling
+    target: Mapping[str, Any]
     chains: int
     precision: float
     seconds: float
@@ -117,9 +117,20 @@ class Results:
     best_in_time: str | None
     entries: tuple[Entry, ...]
 
+    @property
+    def lattice(self) -> tuple[int, int]:
+        """Of U(1)."""
+        first, second = self.target["lattice"]
+        return first, second
+
+    @property
+    def beta(self) -> float:
+        """Of U(1)."""
+        return float(self.target["beta"])
+
 
 def evaluate(
-    config: CompareConfig, target: Target, runners: Sequence[Runner], seconds: float, *, interrupted: bool = False
+    target: Target, runners: Sequence[Runner], precision: float, seconds: float, *, interrupted: bool = False
 ) -> Results:
     """Everything in results.json; samplers that have not run yet are left out."""
     exact = target.exact()
@@ -137,10 +148,9 @@ def evaluate(
             for entry, runner in zip(entries, ran, strict=True)
         ]
     return Results(
-        config.lattice,
-        config.beta,
-        config.chains,
-        config.precision,
+        describe_target(target),
+        runners[0].chains if runners else 0,
+        precision,
         seconds,
         len(ran) == len(runners) > 0 and all(runner.status != "running" for runner in runners),
         interrupted,
@@ -241,7 +251,8 @@ def _itself(cost: Quantity) -> Quantity:
 
 def to_json(results: Results) -> dict[str, Any]:
     """For results.json: no infinities."""
-    return _without_infinities(dataclasses.asdict(results))
+    table = dataclasses.asdict(results)
+    return _without_infinities(table.pop("target") | table)
 
 
 def from_json(table: Mapping[str, Any]) -> Results:
@@ -259,7 +270,9 @@ def _from_json(table: Mapping[str, Any]) -> Results:
     entries = tuple(
         Entry(**(entry | {name: Quantity(**entry[name]) for name in quantities})) for entry in table["entries"]
     )
-    return Results(**(dict(table) | {"entries": entries, "lattice": tuple(table["lattice"])}))
+    known = {field.name for field in dataclasses.fields(Results)} - {"target"}
+    target = {name: value for name, value in table.items() if name not in known}
+    return Results(target, **{name: table[name] for name in known - {"entries"}}, entries=entries)
 
 
 def _without_infinities(value: Any) -> Any:

@@ -15,11 +15,12 @@ from dlhmc.runs.summary import shown_mean
 from dlhmc.statistics import format_uncertainty
 
 _MOMENTS = {"plaquette": "plaquette", "charge_squared": "⟨Q_Z²⟩", "sine_charge_squared": "⟨Q_R²⟩"}
+_OBSERVABLES = {"charge": "Q_Z", "sine_charge": "Q_R", "plaquette": "plaq."}
 LEGEND = (
     "leapfrog 4/36: HMC with trajectories of length 4 in 36 steps. τ: integrated autocorrelation time in trajectories "
-    "(½ for independent configurations). N_LF·τ: that of Q_Z. ms/indep.: time of 2τ trajectories of one chain, with "
-    "the larger τ of both charges; compiling excluded. Gain: cost of the best HMC over that of the sampler. > and <: "
-    "limits at 95 %."
+    "(½ for independent configurations). N_LF·τ: with the first τ. ms/indep.: time of 2τ trajectories of one chain, "
+    "with the largest τ of what moves slowly; compiling excluded. Gain: cost of the best HMC over that of the sampler. "
+    "> and <: limits at 95 %."
 )
 
 
@@ -80,8 +81,14 @@ def remarks(results: Results) -> list[str]:
 
 
 def _title(results: Results) -> str:
-    lattice = "×".join(map(str, results.lattice))
-    return f"{lattice}  β = {results.beta:g}  {results.chains} chains  {results.seconds:.0f} s"
+    what = dict(results.target)
+    if "target" not in what:
+        what = {"×".join(map(str, results.lattice)): "", "β": results.beta}
+    parts = [
+        name if value == "" else str(value) if name == "target" else f"{name} = {_plain(value)}"
+        for name, value in what.items()
+    ]
+    return f"{'  '.join(parts)}  {results.chains} chains  {results.seconds:.0f} s"
 
 
 def sections(results: Results) -> tuple[Section, Section, Section]:
@@ -112,19 +119,25 @@ def sections(results: Results) -> tuple[Section, Section, Section]:
         for entry in results.entries
     ]
     observables = [
-        (entry.name, *(_against_exact(entry.observables[name]) for name in _MOMENTS)) for entry in results.entries
+        (entry.name, *(_against_exact(moment) for moment in entry.observables.values())) for entry in results.entries
     ]
-    exact = ("exact", *(f"{results.exact[name]:.6f}" for name in _MOMENTS))
+    moments = list(results.entries[0].observables) if results.entries else []
+    times = [*results.entries[0].tau_int, *results.entries[0].tau_int_others] if results.entries else []
+    if results.exact:
+        known = (results.exact.get(name) for name in moments)
+        observables.append(("exact", *("" if value is None else f"{value:.6f}" for value in known)))
+    taus = (f"τ({_OBSERVABLES.get(name, name)})" for name in times)
     return (
-        Section(
-            ("sampler", "τ(Q_Z)", "τ(Q_R)", "τ(plaq.)", "N_LF·τ", "ms/indep.", "gain in steps", "gain in time"),
-            costs,
-        ),
+        Section(("sampler", *taus, "N_LF·τ", "ms/indep.", "gain in steps", "gain in time"), costs),
         Section(
             ("sampler", "acceptance", "N_LF", "forces", "network flops", "µs/traj.", "trajectories", ""), trajectories
         ),
-        Section(("sampler", *_MOMENTS.values()), [*observables, exact]),
+        Section(("sampler", *(_MOMENTS.get(name, name) for name in moments)), observables),
     )
+
+
+def _plain(value: Any) -> str:
+    return "×".join(map(str, value)) if isinstance(value, list | tuple) else f"{value:g}"
 
 
 def _against_exact(moment: Mapping[str, Any]) -> str:

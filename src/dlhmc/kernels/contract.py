@@ -42,6 +42,11 @@ class Kernel(eqx.Module):
     def step(self, key: Key[Array, ""], state: State) -> tuple[State, Info]:
         """One trajectory of every chain."""
 
+    @property
+    def leapfrog_steps(self) -> int:
+        """N_LF, the leapfrog steps of a trajectory; 0 for kernels that have none."""
+        return 0
+
     def with_step_size(self, step_size: Float[Array, ""]) -> "Kernel":
         """The same kernel with another step size, for kernels that have one to tune."""
         return self

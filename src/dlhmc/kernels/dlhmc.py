@@ -34,6 +34,11 @@ class DLHMC(Kernel):
     trajectory: Trajectory
     symmetric: bool = eqx.field(static=True, default=False)
 
+    @property
+    def leapfrog_steps(self) -> int:
+        """Layers of the trajectory."""
+        return len(self.trajectory)
+
     def step(self, key: Key[Array, ""], state: State) -> tuple[State, Info]:
         """One trajectory of every chain."""
         propose_key, accept_key = jax.random.split(key)

@@ -26,6 +26,11 @@ class InstantonHits(Kernel):
             raise TypeError("instanton hits are made for the U1 target only")
         self.kernel, self.target, self.number = kernel, kernel.target, number
 
+    @property
+    def leapfrog_steps(self) -> int:
+        """Those of the kernel between the hits."""
+        return self.kernel.leapfrog_steps
+
     def tunable_step_size(self) -> Float[Array, ""] | None:
         """The step size of the kernel between the hits."""
         return self.kernel.tunable_step_size()

@@ -46,6 +46,11 @@ class HMC(Kernel):
         x = select(accepted, self.target.wrap(x_new), x)
         return State(x), Info(acceptance, accepted, change, nonfinite)
 
+    @property
+    def leapfrog_steps(self) -> int:
+        """Integrator steps of a trajectory."""
+        return int(self.steps)
+
     def tunable_step_size(self) -> Float[Array, ""]:
         """The step size of the integrator."""
         return self.step_size

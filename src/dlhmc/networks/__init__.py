@@ -1,7 +1,7 @@
 """Networks: functions of ζ that give the (s, q, t) of a leapfrog layer, and patches that correct a defect."""
 
-from dlhmc.networks.contract import SQT, Network, Zeta
+from dlhmc.networks.contract import SQT, Network, NetworkFactory, Zeta
 from dlhmc.networks.dense import Dense, Linear
 from dlhmc.networks.patch import Patch
 
-__all__ = ["SQT", "Dense", "Linear", "Network", "Patch", "Zeta"]
+__all__ = ["SQT", "Dense", "Linear", "Network", "NetworkFactory", "Patch", "Zeta"]

@@ -5,10 +5,11 @@ features of the target, masked by the caller: cos x and sin x for angles, x itse
 """
 
 from abc import abstractmethod
+from collections.abc import Callable
 from typing import NamedTuple
 
 import equinox as eqx
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Key
 
 from dlhmc.targets.contract import Field
 
@@ -37,3 +38,7 @@ class Network(eqx.Module):
     @abstractmethod
     def __call__(self, zeta: Zeta) -> SQT:
         """The three outputs for every chain; a chain's output must depend on that chain's ζ only."""
+
+
+#: makes a network from a key, the shape of the field, and the number of features of each component
+NetworkFactory = Callable[[Key[Array, ""], tuple[int, ...], int], Network]

@@ -23,7 +23,8 @@ _MOST = 10**9
 _OF_TARGET: Any = None
 _OF_NETWORK: Any = None
 _DEFECT = {"hidden": (16,), "leapfrog_steps": 2, "steps": 2000, "learning_rate": 1e-2, "gamma_start": 1.0}
-_BY_NETWORK: dict[str, dict[str, Any]] = {
+#: what a network has where nothing else is said
+NETWORK_DEFAULTS: dict[str, dict[str, Any]] = {
     "defect": _DEFECT,
     "patch": _DEFECT,
     "dense": {
@@ -82,37 +83,46 @@ class SampleConfig:
     def __post_init__(self) -> None:
         """Refuse what cannot run."""
         _settle_target(self, lattice=(16, 16), beta=7.0)
-        require(self.chains >= 1, "chains", self.chains, "at least 1")
-        require(1 <= self.trajectories <= _MOST, "trajectories", self.trajectories, f"from 1 to {_MOST}")
-        require(0 <= self.warmup <= _MOST, "warmup", self.warmup, f"from 0 to {_MOST}")
-        require(0 <= self.seed < 2**32, "seed", self.seed, "a whole number from 0 to 4294967295")
+        _check_amounts(self)
         require(1 <= self.leapfrog_steps <= _MOST, "leapfrog-steps", self.leapfrog_steps, f"from 1 to {_MOST}")
         if self.step_size is not None:
             require(0 < self.step_size < math.inf, "step-size", self.step_size, "a positive number")
-        require(0 < self.target_acceptance < 1, "target-acceptance", self.target_acceptance, "between 0 and 1")
         require(self.hits >= 0, "hits", self.hits, "0 or more")
-        kept = self.keep_configurations
-        require(
-            0 <= kept <= self.trajectories,
-            "keep-configurations",
-            kept,
-            "from 0 to the number of trajectories",
-        )
-        if self.chunk is not None:
-            require(self.chunk >= 1, "chunk", self.chunk, "at least 1")
         if (self.kernel == "dlhmc") != (self.model is not None):
             if self.kernel == "exact" or self.model is None:
                 raise UserError("A learned kernel needs a model and an exact one has none: give --model or --kernel.")
             object.__setattr__(self, "kernel", "dlhmc")
-        tuned = self.kernel == "hmc" and self.step_size is None
-        if tuned and self.warmup == 0:
-            raise UserError("The step size is tuned during the warm-up: give --warmup above 0 or a --step-size.")
+        if self.kernel == "hmc" and self.step_size is None:
+            _require_warmup(self.warmup)
 
     @property
     def default_directory(self) -> Path:
         """Where the run goes if nobody says so."""
         hits = f"-hits{self.hits}" if self.hits else ""
         return Path("runs") / f"{self.kernel}{hits}-{_label(self)}-seed{self.seed}"
+
+
+@dataclasses.dataclass(frozen=True)
+class ObjectSampleConfig:
+    """A sampling run of a kernel that was made in Python, which no file can describe: how much of it, and which one."""
+
+    kernel: str
+    chains: int
+    trajectories: int
+    warmup: int
+    seed: int
+    tune: bool
+    target_acceptance: float
+    start: Start
+    keep_configurations: int
+    float64: bool
+    #: of the kernel's arrays: a run goes on with the same ones only
+    fingerprint: str
+    chunk: int | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot run."""
+        _check_amounts(self)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -181,6 +191,8 @@ class TrainConfig:
     """steps between two looks at the progress; adapted to about a second if not given"""
     tensorboard: bool = False
     """write TensorBoard files, too, into the folder tensorboard of the run"""
+    wandb: bool = False
+    """write the metrics for Weights & Biases, too: offline, unless WANDB_MODE says otherwise"""
 
     def __post_init__(self) -> None:
         """Refuse what cannot run."""
@@ -189,7 +201,7 @@ class TrainConfig:
         for name, of_u1, of_vectors in by_target:
             if getattr(self, name) is _OF_TARGET:
                 object.__setattr__(self, name, of_u1 if self.target == "u1" else of_vectors)
-        for name, value in _BY_NETWORK[self.network].items():
+        for name, value in NETWORK_DEFAULTS[self.network].items():
             if getattr(self, name) is _OF_NETWORK:
                 object.__setattr__(self, name, value)
         if self.network != "dense" and self.target != "u1":
@@ -229,6 +241,34 @@ class TrainConfig:
         return Path("runs") / f"train-{self.network}-{_label(self)}-seed{self.seed}"
 
 
+@dataclasses.dataclass(frozen=True)
+class ObjectTrainConfig:
+    """A training run of objects that were made in Python: how much of it, and which ones."""
+
+    trajectory: str
+    steps: int
+    chains: int
+    seed: int
+    burn_in: int
+    start: Start
+    symmetric: bool
+    float64: bool
+    #: of the arrays of target, schedules and trajectory: a run goes on with the same ones only
+    fingerprint: str
+    tensorboard: bool = False
+    wandb: bool = False
+    chunk: int | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot run."""
+        for name in ("chains", "steps"):
+            require(1 <= getattr(self, name) <= _MOST, name, getattr(self, name), "at least 1")
+        require(0 <= self.burn_in <= _MOST, "burn-in", self.burn_in, "0 or more")
+        require(0 <= self.seed < 2**32, "seed", self.seed, "a whole number from 0 to 4294967295")
+        if self.chunk is not None:
+            require(self.chunk >= 1, "chunk", self.chunk, "at least 1")
+
+
 #: settings by name, each a starting point that other options change
 TRAIN_PRESETS: dict[str, dict[str, Any]] = {
     # Section 5 of the paper: eight A100 for a day.
@@ -252,6 +292,27 @@ TRAIN_PRESETS: dict[str, dict[str, Any]] = {
         "steps": 1500,
     },
 }
+
+
+def _check_amounts(config: SampleConfig | ObjectSampleConfig) -> None:
+    """How many chains and trajectories, and the like."""
+    require(config.chains >= 1, "chains", config.chains, "at least 1")
+    require(1 <= config.trajectories <= _MOST, "trajectories", config.trajectories, f"from 1 to {_MOST}")
+    require(0 <= config.warmup <= _MOST, "warmup", config.warmup, f"from 0 to {_MOST}")
+    require(0 <= config.seed < 2**32, "seed", config.seed, "a whole number from 0 to 4294967295")
+    require(0 < config.target_acceptance < 1, "target-acceptance", config.target_acceptance, "between 0 and 1")
+    kept = config.keep_configurations
+    fine = 0 <= kept <= config.trajectories
+    require(fine, "keep-configurations", kept, "from 0 to the number of trajectories")
+    if config.chunk is not None:
+        require(config.chunk >= 1, "chunk", config.chunk, "at least 1")
+    if isinstance(config, ObjectSampleConfig) and config.tune:
+        _require_warmup(config.warmup)
+
+
+def _require_warmup(warmup: int) -> None:
+    if warmup == 0:
+        raise UserError("The step size is tuned during the warm-up: give --warmup above 0 or a --step-size.")
 
 
 def _settle_target(config: SampleConfig | TrainConfig, lattice: tuple[int, int], beta: float) -> None:

@@ -1,5 +1,6 @@
 """The run directory: which file is where, written so that a crash never leaves half a file."""
 
+import dataclasses
 import datetime
 import fcntl
 import importlib.metadata
@@ -85,10 +86,29 @@ def old_run(kind: str, config_type: type[T], path: Path) -> Iterator[tuple[RunDi
         yield directory, config
 
 
+@contextmanager
+def objects_run(kind: str, config: Any, path: Path, *, resuming: bool) -> Iterator[RunDirectory]:
+    """The directory of a run of objects made in Python: a new one, or one to go on with that had the same settings."""
+    if not resuming:
+        with new_run(kind, config, path) as directory:
+            yield directory
+        return
+    with old_run(kind, type(config), path) as (directory, before):
+        names = [field.name for field in dataclasses.fields(config)]
+        changed = [name for name in names if getattr(before, name) != getattr(config, name)]
+        if changed:
+            raise UserError(f"{path} was begun with another {changed[0]}: go on with the same objects and numbers.")
+        yield directory
+
+
 def open_run(kind: str, config_type: type[T], path: Path) -> tuple[RunDirectory, T]:
     """Directory and configuration of an earlier run of the given kind."""
     directory = RunDirectory(path)
     if (found := run_kind(path)) != kind:
+        if found == f"{kind}-objects":
+            raise UserError(
+                f"{path} holds a run of objects made in Python: go on with dlhmc.{kind}(…, out=…, resume=True) there."
+            )
         raise UserError(f"{path} holds a run of kind '{found}', not '{kind}'.")
     return directory, configuration.load(config_type, directory.config)
 

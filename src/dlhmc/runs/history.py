@@ -76,6 +76,16 @@ class History:
         except Exception as error:  # zarr raises many kinds for a damaged store
             raise UserError(f"The history {path} is missing or damaged: {error}.") from None
 
+    @property
+    def names(self) -> list[str]:
+        """The arrays of the store."""
+        return sorted(self._group.array_keys())
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """What the store says about itself."""
+        return dict(self._group.attrs)
+
     def array(self, name: str) -> zarr.Array[Any]:
         """One array of the store."""
         try:

@@ -2,6 +2,7 @@
 
 import math
 import signal
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -37,6 +38,9 @@ class Interruption:
 def watch_signals(time_limit: float | None = None) -> Iterator[Interruption]:
     """Note signals instead of dying from them, inside the block; after `time_limit` seconds it is as if one came."""
     interruption = Interruption(time_limit)
+    if threading.current_thread() is not threading.main_thread():
+        yield interruption  # Python lets the main thread alone handle signals
+        return
     previous = {number: signal.signal(number, interruption._handle) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield interruption

@@ -5,18 +5,17 @@ import os
 import shlex
 import time
 from abc import ABC, abstractmethod
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from rich.console import Console
 
 from dlhmc.errors import ExitCode, UserError
+from dlhmc.runs.boards import open_boards
 from dlhmc.runs.checkpoint import Checkpoints
 from dlhmc.runs.directory import RunDirectory
 from dlhmc.runs.interruption import Interruption, watch_signals
-from dlhmc.runs.progress import Display
-from dlhmc.runs.tensorboard import event_file
+from dlhmc.runs.progress import Callback, Display
 
 _SECONDS_PER_CHUNK = 1.0
 _SECONDS_BETWEEN_CHECKPOINTS = 10.0
@@ -30,8 +29,11 @@ class Work(ABC):
     unit: str
     total: int
     capacity: int
-    #: whether the metrics go to TensorBoard, too
+    #: whether the metrics go to TensorBoard or Weights & Biases, too
     tensorboard: bool = False
+    wandb: bool = False
+    #: whether results are shown by someone else
+    silent: bool = False
 
     @abstractmethod
     def create(self) -> None:
@@ -83,6 +85,8 @@ class Conditions(NamedTuple):
     time_limit: float | None = None
     #: print nothing but errors
     quiet: bool = False
+    #: called with steps done, all steps and figures for people, in place of anything that is shown
+    progress: Callback | None = None
 
 
 PLAIN = Conditions()
@@ -99,7 +103,7 @@ def execute(
 ) -> ExitCode:
     """Run to the end or to an interruption; either way everything is on disk afterwards."""
     quiet = conditions.quiet
-    shown = Console(quiet=True) if quiet else console
+    shown = Console(quiet=True) if quiet or work.silent else console
     with watch_signals(conditions.time_limit) as interruption:
         checkpoints = Checkpoints(directory.checkpoints, create=not resuming)
         step = work.resume(checkpoints) if resuming else 0
@@ -108,7 +112,7 @@ def execute(
         else:
             work.create()
             checkpoints.save(0, *work.checkpoint())
-        display = Display(console, work.title, work.total, quiet=quiet)
+        display = Display(console, work.title, work.total, quiet=quiet, callback=conditions.progress)
         with display.running(step):
             if step < work.total and not interruption:
                 work.compile()
@@ -138,8 +142,8 @@ def drive(
     """Run from `step` until done or interrupted, save, and return the step reached."""
     length = min(work.capacity, chunk or _FIRST_CHUNK)
     saved = time.monotonic()
-    board = event_file(directory.tensorboard, step) if work.tensorboard else nullcontext()
-    with directory.metrics.open("a", encoding="utf-8") as metrics, board as events:
+    boards = open_boards(directory, step, tensorboard=work.tensorboard, wandb=work.wandb)
+    with directory.metrics.open("a", encoding="utf-8") as metrics, boards as open_ones:
         while step < work.total and not interruption and work.verdict() is None:
             count = min(length, work.next_stop(step) - step)
             started = time.perf_counter()
@@ -149,8 +153,8 @@ def drive(
             figures = {"steps_per_second": rate} | work.metrics()
             metrics.write(json.dumps({"step": step} | figures) + "\n")
             metrics.flush()
-            if events is not None:
-                events.add(step, figures)
+            for board in open_ones:
+                board.add(step, figures)
             display.update(step, f"{work.facts()}  {float(f'{rate:.3g}'):g}/s")
             if chunk is None:
                 length = max(1, min(work.capacity, round(rate * _SECONDS_PER_CHUNK)))

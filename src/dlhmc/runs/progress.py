@@ -1,9 +1,11 @@
 """What a person sees while a run goes on: one live line in a terminal, plain lines elsewhere."""
 
+import html
 import re
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -13,12 +15,24 @@ from rich.text import Text
 from dlhmc.errors import UserError
 
 _SECONDS_BETWEEN_LINES = 5.0
+#: called with steps done, all steps, and figures for people
+Callback = Callable[[int, int, str], None]
 
 
 class Display:
-    """Shows how far a run is. Quiet: shows nothing."""
+    """Shows how far a run is. Quiet: shows nothing. A callback gets it all in place of the screen."""
 
-    def __init__(self, console: Console, title: str, total: int, *, quiet: bool = False) -> None:
+    def __init__(
+        self,
+        console: Console,
+        title: str,
+        total: int,
+        *,
+        quiet: bool = False,
+        callback: Callback | None = None,
+    ) -> None:
+        self._callback = callback
+        self._notebook: Any = None
         self._console = console
         self._title = title
         self._total = total
@@ -33,7 +47,16 @@ class Display:
     @contextmanager
     def running(self, first: int) -> Iterator["Display"]:
         """Show progress from step `first` on until the block ends."""
-        if self._quiet or not self._console.is_terminal:
+        if self._quiet or self._callback is not None:
+            yield self
+            return
+        if self._console.is_jupyter:
+            with suppress(ImportError):
+                self._notebook = _notebook_output()
+            self.update(first, "compiling …")
+            yield self
+            return
+        if not self._console.is_terminal:
             yield self
             return
         # A task that begins where the run does: what was done before says nothing about the time left.
@@ -46,6 +69,12 @@ class Display:
     def update(self, done: int, facts: str) -> None:
         """Show the state of the run."""
         if self._quiet:
+            return
+        if self._callback is not None:
+            self._callback(done, self._total, facts)
+            return
+        if self._notebook is not None:
+            self._notebook.update(_notebook_view(self._title, done, self._total, facts), raw=True)
             return
         if self._live is not None:
             self._bar.update(self._task, completed=done)
@@ -65,6 +94,20 @@ class Display:
         if done in (first, self._total):
             return ""
         return f"  {format_duration((now - started) / (done - first) * (self._total - done))} left"
+
+
+def _notebook_output() -> Any:
+    """A place in the output of a notebook's cell that can be updated. Rich would want ipywidgets for its own."""
+    from IPython.display import display
+
+    return display({"text/plain": ""}, raw=True, display_id=True)
+
+
+def _notebook_view(title: str, done: int, total: int, facts: str) -> dict[str, str]:
+    """A bar and the figures, for browsers and for terminals."""
+    line = f"{title}: {done}/{total}  {facts}"
+    bar = f'<progress value="{done}" max="{total}"></progress>'
+    return {"text/plain": line, "text/html": f"<div>{bar} {html.escape(line)}</div>"}
 
 
 def wrap_facts(facts: str, width: int) -> str:

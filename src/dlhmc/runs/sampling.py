@@ -1,5 +1,6 @@
 """A sampling run from start to end."""
 
+import json
 import math
 import time
 from pathlib import Path
@@ -12,19 +13,20 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from dlhmc import models
+from dlhmc.describe import describe_kernel
 from dlhmc.devices import Devices
 from dlhmc.errors import ExitCode, UserError
 from dlhmc.integrators import INTEGRATORS
 from dlhmc.kernels import DLHMC, HMC, Exact, InstantonHits, Kernel, State
 from dlhmc.runs import targets
 from dlhmc.runs.checkpoint import Checkpoints
-from dlhmc.runs.config import SampleConfig
-from dlhmc.runs.directory import RunDirectory, new_run, old_run, open_run, write_json
+from dlhmc.runs.config import ObjectSampleConfig, SampleConfig
+from dlhmc.runs.directory import RunDirectory, new_run, objects_run, old_run, open_run, versions, write_json
 from dlhmc.runs.engine import Carry, Schedule, advance, begin
 from dlhmc.runs.history import History
 from dlhmc.runs.loop import PLAIN, Conditions, Work, execute
 from dlhmc.runs.monitor import Monitor
-from dlhmc.runs.summary import show, summarise, what_ran
+from dlhmc.runs.summary import Quantities, Stored, show, summarise
 from dlhmc.targets import ExactDraws, Target
 
 _FIRST_GUESS_OF_STEP_SIZE = 0.1
@@ -33,13 +35,18 @@ _BUFFER_NUMBERS = 2**19
 
 
 class Plan(NamedTuple):
-    """What the configuration asks for, as objects."""
+    """What is to run, as objects."""
 
-    target: Target
     kernel: Kernel
     start_draws: ExactDraws | None
     tune: bool
-    leapfrog_steps: int
+    #: the same in words and numbers
+    what: dict[str, Any]
+
+    @property
+    def target(self) -> Target:
+        """What is sampled."""
+        return self.kernel.target
 
 
 def plan(config: SampleConfig) -> Plan:
@@ -47,13 +54,11 @@ def plan(config: SampleConfig) -> Plan:
     target = targets.build(config)
     draws = target.exact_draws()
     kernel: Kernel
-    leapfrog_steps = config.leapfrog_steps
     if config.kernel == "exact":
-        kernel, leapfrog_steps = Exact(target, targets.require_draws(draws)), 0
+        kernel = Exact(target, targets.require_draws(draws))
     elif config.model is not None:
         targets.require_target_of_model(models.find(config.model), config.target)
-        learned = learned_kernel(config.model, target)
-        kernel, leapfrog_steps = learned, len(learned.trajectory)
+        kernel = learned_kernel(config.model, target)
     else:
         step_size = _FIRST_GUESS_OF_STEP_SIZE if config.step_size is None else config.step_size
         kernel = HMC(target, step_size, config.leapfrog_steps, INTEGRATORS[config.integrator])
@@ -61,7 +66,20 @@ def plan(config: SampleConfig) -> Plan:
         kernel = InstantonHits(kernel, config.hits)
     tune = config.step_size is None and kernel.tunable_step_size() is not None
     start_draws = targets.require_draws(draws) if config.start == "exact" else None
-    return Plan(target, kernel, start_draws, tune, leapfrog_steps)
+    return Plan(kernel, start_draws, tune, what_ran(config))
+
+
+def what_ran(config: SampleConfig) -> dict[str, Any]:
+    """Kernel and target; that of U(1) by its lattice and coupling, others by name."""
+    if config.lattice is None:
+        return {"kernel": config.kernel, "target": config.target}
+    return {"kernel": config.kernel, "lattice": list(config.lattice), "beta": config.beta}
+
+
+def plan_of_objects(kernel: Kernel, config: ObjectSampleConfig) -> Plan:
+    """The same for a kernel that was made in Python."""
+    start_draws = targets.require_draws(kernel.target.exact_draws()) if config.start == "exact" else None
+    return Plan(kernel, start_draws, config.tune, describe_kernel(kernel))
 
 
 def learned_kernel(name: str, target: Target) -> DLHMC:
@@ -83,26 +101,47 @@ def sample(
     """Run in a new directory; show progress and the table of results, or not."""
     with jax.enable_x64(config.float64):
         # Before anything is written: a model may not fit, or the chains may not be shared.
-        planned, carry = _prepare(config, conditions)
+        devices = Devices(conditions.devices)
+        planned = plan(config)
+        carry = _first(config, planned, devices)
         with new_run("sample", config, path) as directory:
             work = Sampling(config, directory, planned, carry, show_results=show_results)
             return execute(work, directory, console, conditions, resuming=False, chunk=config.chunk)
 
 
+def sample_objects(
+    kernel: Kernel,
+    config: ObjectSampleConfig,
+    path: Path,
+    console: Console,
+    conditions: Conditions = PLAIN,
+    *,
+    resuming: bool = False,
+) -> tuple["Sampling", ExitCode]:
+    """The same for a kernel that was made in Python, in the precision that JAX is set to; the work is returned."""
+    devices = Devices(conditions.devices)
+    planned = plan_of_objects(kernel, config)
+    carry = _first(config, planned, devices)
+    with objects_run("sample-objects", config, path, resuming=resuming) as directory:
+        work = Sampling(config, directory, planned, carry, show_results=False)
+        work.silent = True
+        return work, execute(work, directory, console, conditions, resuming=resuming, chunk=config.chunk)
+
+
 def resume(path: Path, console: Console, conditions: Conditions = PLAIN) -> ExitCode:
     """Go on with an interrupted run."""
     with old_run("sample", SampleConfig, path) as (directory, config), jax.enable_x64(config.float64):
-        work = Sampling(config, directory, *_prepare(config, conditions))
+        devices = Devices(conditions.devices)
+        planned = plan(config)
+        work = Sampling(config, directory, planned, _first(config, planned, devices))
         return execute(work, directory, console, conditions, resuming=True, chunk=config.chunk)
 
 
-def _prepare(config: SampleConfig, conditions: Conditions) -> tuple[Plan, Carry]:
-    """Plan and first configurations, on the devices wanted."""
-    devices = Devices(conditions.devices)
-    planned = plan(config)
+def _first(config: SampleConfig | ObjectSampleConfig, planned: Plan, devices: Devices) -> Carry:
+    """The first configurations, on the devices wanted."""
     seed = jax.device_put(np.uint32(config.seed))
     carry = begin(planned.kernel, planned.start_draws, seed, config.start, config.chains)
-    return planned, Carry(State(devices.spread(carry.state.x)), devices.everywhere(carry.tuner))
+    return Carry(State(devices.spread(carry.state.x)), devices.everywhere(carry.tuner))
 
 
 def show_summary(path: Path, console: Console) -> dict[str, Any]:
@@ -110,15 +149,14 @@ def show_summary(path: Path, console: Console) -> dict[str, Any]:
     directory, config = open_run("sample", SampleConfig, path)
     with jax.enable_x64(config.float64):
         planned = plan(config)
-        target = planned.target
         step, notes = Checkpoints(directory.checkpoints, create=False).newest_notes()
         rows = step - config.warmup
         if rows < 1:
             raise UserError(f"{path} has no measurements yet: go on with 'dlhmc resume {path}'.")
-        summary = summarise(
-            config, target, planned.leapfrog_steps, History.open(directory.history, "r"), rows, notes["seconds"]
-        )
-        show(summary, target, console)
+        quantities = Quantities.of(planned.target)
+        stored = Stored(History.open(directory.history, "r"), rows)
+        summary = summarise(planned.what, quantities, stored, planned.kernel.leapfrog_steps, notes["seconds"])
+        show(summary, quantities, console)
     if rows < config.trajectories:
         console.print(f"not finished: {rows} of {config.trajectories} trajectories")
     return summary
@@ -130,12 +168,18 @@ class Sampling(Work):
     history: History
 
     def __init__(
-        self, config: SampleConfig, directory: RunDirectory, planned: Plan, carry: Carry, *, show_results: bool = True
+        self,
+        config: SampleConfig | ObjectSampleConfig,
+        directory: RunDirectory,
+        planned: Plan,
+        carry: Carry,
+        *,
+        show_results: bool = True,
     ) -> None:
         self._config = config
         self._directory = directory
         self._show_results = show_results
-        self.title, self.unit = config.kernel, "trajectories"
+        self.title, self.unit = str(planned.what["kernel"]), "trajectories"
         self.plan = planned
         self.total = config.warmup + config.trajectories
         self.capacity = max(1, min(self.total, config.chunk or 4096, _BUFFER_NUMBERS // config.chains))
@@ -146,6 +190,8 @@ class Sampling(Work):
         )
         self.carry = carry
         self.seconds = 0.0
+        #: trajectories in the history
+        self.measured = 0
         self._monitor = Monitor(self.plan.target)
         # A configuration is kept after these trajectories (warm-up included): evenly spaced, the last one among them.
         kept = config.keep_configurations
@@ -154,15 +200,25 @@ class Sampling(Work):
     def create(self) -> None:
         """The empty history of a new run."""
         config = self._config
-        attributes = what_ran(config)
         self.history = History.create(
             self._directory.history,
             config.trajectories,
             self._rows(),
             [step - config.warmup for step in self._kept_after],
             np.asarray(self.carry.state.x),
-            attributes,
+            self._attributes(),
         )
+
+    def _attributes(self) -> dict[str, Any]:
+        """All that one needs to read the history without the program that made it."""
+        kernel, config = self.plan.kernel, self._config
+        return self.plan.what | {
+            "leapfrog_steps": kernel.leapfrog_steps,
+            "warmup": config.warmup,
+            "seed": config.seed,
+            "quantities": json.dumps(Quantities.of(self.plan.target).to_json()),
+            "versions": json.dumps(versions()),
+        }
 
     def _rows(self) -> dict[str, NDArray[Any]]:
         """A row of each record, for its shape and dtype."""
@@ -173,6 +229,7 @@ class Sampling(Work):
         """Take up the newest intact checkpoint and return its step."""
         step, self.carry, notes = checkpoints.restore(self.carry)
         self.seconds = float(notes["seconds"])
+        self.measured = max(0, step - self._config.warmup)
         self.history = History.open(self._directory.history)
         self.history.check(max(0, step - self._config.warmup), self._rows())
         return step
@@ -197,6 +254,7 @@ class Sampling(Work):
         self.history.write(step + skipped - self._config.warmup, rows)
         self._monitor.add(rows)
         self.seconds += elapsed * (count - skipped) / count
+        self.measured = step + count - self._config.warmup
         if step + count in self._kept_after:
             index = self._kept_after.index(step + count)
             self.history.write_configuration(index, np.asarray(self.carry.state.x))
@@ -223,16 +281,18 @@ class Sampling(Work):
 
     def checkpoint(self) -> tuple[Carry, dict[str, Any]]:
         """Chains, tuner, and the time used."""
-        return self.carry, {"seconds": self.seconds}
+        step_size = {} if math.isnan(self.step_size) else {"step_size": self.step_size}
+        return self.carry, {"seconds": self.seconds} | step_size
 
     def finish(self, console: Console) -> None:
         """Write summary.json and show the table."""
-        config, target = self._config, self.plan.target
-        if self.plan.kernel.tunable_step_size() is not None:
-            tuned = " (tuned)" if self.plan.tune else ""
+        planned, quantities = self.plan, Quantities.of(self.plan.target)
+        if planned.kernel.tunable_step_size() is not None:
+            tuned = " (tuned)" if planned.tune else ""
             console.print(f"step size {self.step_size:.4g}{tuned}", highlight=False)
-        summary = summarise(config, target, self.plan.leapfrog_steps, self.history, config.trajectories, self.seconds)
+        stored = Stored(self.history, self._config.trajectories)
+        summary = summarise(planned.what, quantities, stored, planned.kernel.leapfrog_steps, self.seconds)
         write_json(self._directory.summary, summary)
         if self._show_results:
-            show(summary, target, console)
+            show(summary, quantities, console)
             console.print(f"written to {self._directory.path}", markup=False, highlight=False, soft_wrap=True)

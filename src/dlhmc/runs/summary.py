@@ -1,53 +1,110 @@
 """What a sampling run has found: summary.json and the table beside the exact values."""
 
+import dataclasses
 import math
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Protocol, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
-from dlhmc.runs.config import SampleConfig
 from dlhmc.runs.history import History, Rows
-from dlhmc.statistics import AutocorrelationTime, Estimate, format_uncertainty, gamma_method, mean_and_error
-from dlhmc.targets.contract import Target
+from dlhmc.statistics import AutocorrelationTime, Estimate, Series, format_uncertainty, gamma_method, mean_and_error
+from dlhmc.targets.contract import Moment, Target
 
 
-def what_ran(config: SampleConfig) -> dict[str, Any]:
-    """Kernel and target; that of U(1) by its lattice and coupling, others by name."""
-    if config.lattice is None:
-        return {"kernel": config.kernel, "target": config.target}
-    return {"kernel": config.kernel, "lattice": list(config.lattice), "beta": config.beta}
+@dataclasses.dataclass(frozen=True)
+class Quantities:
+    """How to read the histories of a target: what to report, what moves slowly, and what is known exactly."""
+
+    moments: Mapping[str, Moment]
+    #: slow observables with their exact means, and their variances in units of their changes, where known
+    slow: Mapping[str, float | None]
+    variances: Mapping[str, float]
+    #: exact values of the moments, where known
+    exact: Mapping[str, float]
+
+    @classmethod
+    def of(cls, target: Target) -> Self:
+        """Of a target."""
+        variances = {name: target.slow_variance(name) for name in target.slow}
+        exact = target.exact()
+        return cls(
+            dict(target.moments),
+            dict(target.slow),
+            {name: variance for name, variance in variances.items() if variance is not None},
+            {name: exact[name] for name in target.moments if name in exact},
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain tables."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_json(cls, table: Mapping[str, Any]) -> Self:
+        """What `to_json` gave."""
+        moments = {name: Moment(str(label), int(power)) for name, (label, power) in table["moments"].items()}
+        slow, variances, exact = (dict(table[name]) for name in ("slow", "variances", "exact"))
+        return cls(moments, slow, variances, exact)
+
+
+class Histories(Protocol):
+    """Series [trajectory, chain] by name, in a store or in memory."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Trajectories and chains."""
+
+    def series(self, name: str, power: int = 1) -> Series:
+        """A record of every trajectory, raised to a power."""
+
+    def total(self, name: str) -> float:
+        """The sum of a record over all trajectories and chains."""
+
+
+class Stored(Histories):
+    """The first rows of a history on disk, read piece by piece."""
+
+    def __init__(self, history: History, rows: int) -> None:
+        self._history = history
+        self._rows = rows
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Trajectories and chains."""
+        return self._rows, self._history.array("accepted").shape[1]
+
+    def series(self, name: str, power: int = 1) -> Rows:
+        """A record of every trajectory, raised to a power."""
+        return Rows(self._history.array(name), self._rows, power)
+
+    def total(self, name: str) -> float:
+        """The sum of a record over all trajectories and chains."""
+        return self.series(name).total()
 
 
 def summarise(
-    config: SampleConfig, target: Target, leapfrog_steps: int, history: History, rows: int, seconds: float
+    what: Mapping[str, Any], quantities: Quantities, histories: Histories, leapfrog_steps: int, seconds: float
 ) -> dict[str, Any]:
-    """Everything in summary.json, from the first `rows` trajectories of the history."""
-
-    def series(name: str, power: int = 1) -> Rows:
-        return Rows(history.array(name), rows, power)
-
-    exact = target.exact()
+    """Everything in summary.json; `what` ran stands first."""
+    rows, chains = histories.shape
     summary: dict[str, Any] = {
-        **what_ran(config),
-        "chains": config.chains,
+        **what,
+        "chains": chains,
         "trajectories": rows,
         "leapfrog_steps": leapfrog_steps,
-        "acceptance": series("accepted").total() / (rows * config.chains),
+        "acceptance": histories.total("accepted") / (rows * chains),
     }
-    for name, (observable, power) in target.moments.items():
-        summary[name] = compared(mean_and_error(series(observable, power)), exact.get(name))
-    taus = {}
-    for name, mean in target.slow.items():
-        taus[name] = gamma_method(series(name), mean, variance=target.slow_variance(name)).tau
-        summary[f"tau_int_{name}"] = time_entry(taus[name])
-    weights = Weights(history, rows)
+    taus = autocorrelation_times(quantities, histories)
+    summary |= summarise_observables(quantities, histories, taus)
+    weights = Weights(histories.series("energy_change"))
     summary["exp_minus_dh"] = (
-        {"mean": 1.0, "error": 0.0} if config.kernel == "exact" else _plain(mean_and_error(weights))
+        {"mean": 1.0, "error": 0.0} if what["kernel"] == "exact" else _plain(mean_and_error(weights))
     )
-    summary["nonfinite_rejected"] = int(series("nonfinite").total())
-    per_trajectory = 1e6 * seconds / (rows * config.chains)
+    summary["nonfinite_rejected"] = int(histories.total("nonfinite"))
+    per_trajectory = 1e6 * seconds / (rows * chains)
     slowest = max((tau.value if tau.resolved else math.inf for tau in taus.values()), default=math.inf)
     summary |= {
         "seconds": seconds,
@@ -58,15 +115,35 @@ def summarise(
     return summary
 
 
-class Weights(Rows):
+def autocorrelation_times(quantities: Quantities, histories: Histories) -> dict[str, AutocorrelationTime]:
+    """Of the slow observables."""
+    return {
+        name: gamma_method(histories.series(name), mean, variance=quantities.variances.get(name)).tau
+        for name, mean in quantities.slow.items()
+    }
+
+
+def summarise_observables(
+    quantities: Quantities, histories: Histories, taus: Mapping[str, AutocorrelationTime]
+) -> dict[str, Any]:
+    """The moments beside their exact values, and the autocorrelation times."""
+    moments = {
+        name: compared(mean_and_error(histories.series(observable, power)), quantities.exact.get(name))
+        for name, (observable, power) in quantities.moments.items()
+    }
+    return moments | {f"tau_int_{name}": time_entry(tau) for name, tau in taus.items()}
+
+
+class Weights:
     """The series e^{−ΔH}, whose mean is 1 for every exact kernel; a proposal that is not finite has weight 0."""
 
-    def __init__(self, history: History, rows: int) -> None:
-        super().__init__(history.array("energy_change"), rows)
+    def __init__(self, energy_change: Series) -> None:
+        self._energy_change = energy_change
+        self.shape = energy_change.shape
 
-    def __getitem__(self, index: tuple[slice, slice]) -> Any:
+    def __getitem__(self, index: Any) -> NDArray[np.float64]:
         """series[:, a:b]."""
-        change = super().__getitem__(index)
+        change = np.asarray(self._energy_change[index], np.float64)
         # Weights of a run far from equilibrium can be larger than any number: e^300 is enough, and can be squared.
         return np.exp(-np.maximum(np.where(np.isfinite(change), change, np.inf), -300))
 
@@ -99,21 +176,9 @@ def time_entry(tau: AutocorrelationTime) -> dict[str, Any]:
     }
 
 
-def show(summary: dict[str, Any], target: Target, console: Console) -> None:
+def show(summary: dict[str, Any], quantities: Quantities, console: Console) -> None:
     """Print the table: observable, measured, exact, difference in σ; then how fast the slow ones move."""
-    table = Table(title=_title(summary), title_justify="left")
-    for column in ("observable", "measured", "exact", "difference"):
-        table.add_column(column, justify="left" if column == "observable" else "right")
-    for name in target.moments:
-        entry = summary[name]
-        exact = "" if entry["exact"] is None else f"{entry['exact']:.6f}"
-        difference = "" if entry["z"] is None else f"{entry['z']:+.1f} σ"
-        table.add_row(name.replace("_", " "), shown_mean(entry), exact, difference)
-    table.add_row("exp(-ΔH)", shown_mean(summary["exp_minus_dh"]), "1", _z_from_one(summary["exp_minus_dh"]))
-    table.add_row("acceptance", f"{summary['acceptance']:.4f}")
-    for name in target.slow:
-        table.add_row(f"τ_int({name.replace('_', ' ')})", shown_time(summary[f"tau_int_{name}"]))
-    console.print(table)
+    show_observables(summary, quantities, console)
     independent = summary["microseconds_per_independent"]
     per_independent = "" if independent is None else f", {independent:.4g} µs an independent configuration"
     console.print(
@@ -124,6 +189,24 @@ def show(summary: dict[str, Any], target: Target, console: Console) -> None:
         console.print(lost, style="red", highlight=False)
 
 
+def show_observables(summary: Mapping[str, Any], quantities: Quantities, console: Console) -> None:
+    """The table alone."""
+    table = Table(title=_title(summary), title_justify="left")
+    for column in ("observable", "measured", "exact", "difference"):
+        table.add_column(column, justify="left" if column == "observable" else "right")
+    for name in quantities.moments:
+        entry = summary[name]
+        exact = "" if entry["exact"] is None else f"{entry['exact']:.6f}"
+        difference = "" if entry["z"] is None else f"{entry['z']:+.1f} σ"
+        table.add_row(name.replace("_", " "), shown_mean(entry), exact, difference)
+    if "exp_minus_dh" in summary:
+        table.add_row("exp(-ΔH)", shown_mean(summary["exp_minus_dh"]), "1", _z_from_one(summary["exp_minus_dh"]))
+        table.add_row("acceptance", f"{summary['acceptance']:.4f}")
+    for name in quantities.slow:
+        table.add_row(f"τ_int({name.replace('_', ' ')})", shown_time(summary[f"tau_int_{name}"]))
+    console.print(table)
+
+
 def shown_time(tau: dict[str, Any]) -> str:
     """An autocorrelation time for people; a frozen one is a lower bound."""
     if tau["value"] is None:
@@ -131,9 +214,11 @@ def shown_time(tau: dict[str, Any]) -> str:
     return format_uncertainty(tau["value"], tau["error"])
 
 
-def _title(summary: dict[str, Any]) -> str:
-    lattice = "×".join(map(str, summary.get("lattice", ())))
-    target = f"{lattice}  β = {summary['beta']:g}" if lattice else summary["target"]
+def _title(summary: Mapping[str, Any]) -> str:
+    target = summary.get("target", "")
+    if "lattice" in summary:
+        lattice = "×".join(map(str, summary["lattice"]))
+        target = f"{target}  {lattice}".strip() + (f"  β = {summary['beta']:g}" if "beta" in summary else "")
     return f"{summary['kernel']}  {target}  {summary['chains']} chains × {summary['trajectories']} trajectories"
 
 

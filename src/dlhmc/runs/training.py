@@ -18,16 +18,18 @@ from rich.console import Console
 from dlhmc import models, rng
 from dlhmc.devices import Devices
 from dlhmc.errors import ExitCode
+from dlhmc.layers import Trajectory
 from dlhmc.layers.rings import default_radii
 from dlhmc.leaves import leaf
 from dlhmc.models import ModelConfig
+from dlhmc.names import MaskName, NetworkName, RuleName
 from dlhmc.runs import targets
+from dlhmc.runs.boards import require_boards
 from dlhmc.runs.checkpoint import Checkpoints
-from dlhmc.runs.config import TrainConfig
-from dlhmc.runs.directory import RunDirectory, new_run, old_run, write_json
+from dlhmc.runs.config import ObjectTrainConfig, TrainConfig
+from dlhmc.runs.directory import RunDirectory, new_run, objects_run, old_run, write_json
 from dlhmc.runs.loop import PLAIN, Conditions, Work, execute
 from dlhmc.runs.progress import format_duration
-from dlhmc.runs.tensorboard import require_tensorboard
 from dlhmc.targets.contract import ExactDraws
 from dlhmc.training import LOSSES, Algorithm, Inputs, Knots, TrainState, advance, learning_rate
 
@@ -38,28 +40,48 @@ _SHOWN = 200
 
 def train(config: TrainConfig, path: Path, console: Console, conditions: Conditions = PLAIN) -> ExitCode:
     """Train in a new directory."""
-    if config.tensorboard:
-        require_tensorboard()
+    require_boards(tensorboard=config.tensorboard, wandb=config.wandb)
     with jax.enable_x64(config.float64):
         # Before anything is written: a model to start from may not fit.
         devices = Devices(conditions.devices)
         algorithm, draws = plan(config)
         state = _placed(begin_state(config, algorithm, draws), devices)
         with new_run("train", config, path) as directory:
-            work = Training(config, directory, algorithm, state)
+            work = Training(config, directory, algorithm, state, describe_model(config))
             return execute(work, directory, console, conditions, resuming=False, chunk=config.chunk)
+
+
+def train_objects(
+    algorithm: Algorithm,
+    trajectory: Trajectory,
+    description: dict[str, Any],
+    config: ObjectTrainConfig,
+    path: Path,
+    console: Console,
+    conditions: Conditions = PLAIN,
+    *,
+    resuming: bool = False,
+) -> tuple["Training", ExitCode]:
+    """The same for objects that were made in Python, in the precision that JAX is set to; the work is returned."""
+    require_boards(tensorboard=config.tensorboard, wandb=config.wandb)
+    devices = Devices(conditions.devices)
+    draws = first_draws(algorithm) if config.start == "exact" else None
+    state = _placed(_begin(algorithm, trajectory, draws, config), devices)
+    with objects_run("train-objects", config, path, resuming=resuming) as directory:
+        work = Training(config, directory, algorithm, state, description)
+        work.silent = True
+        return work, execute(work, directory, console, conditions, resuming=resuming, chunk=config.chunk)
 
 
 def resume(path: Path, console: Console, conditions: Conditions = PLAIN) -> ExitCode:
     """Go on with an interrupted training run."""
     with old_run("train", TrainConfig, path) as (directory, config), jax.enable_x64(config.float64):
-        if config.tensorboard:
-            require_tensorboard()
+        require_boards(tensorboard=config.tensorboard, wandb=config.wandb)
         devices = Devices(conditions.devices)
         algorithm, draws = plan(config)
         # The parameters come from the checkpoint; the model once started from may be gone.
         state = _placed(begin_state(dataclasses.replace(config, model=None), algorithm, draws), devices)
-        work = Training(config, directory, algorithm, state)
+        work = Training(config, directory, algorithm, state, describe_model(config))
         return execute(work, directory, console, conditions, resuming=True, chunk=config.chunk)
 
 
@@ -83,11 +105,13 @@ def plan(config: TrainConfig) -> tuple[Algorithm, ExactDraws | None]:
     rate = learning_rate(config.rate_schedule, config.learning_rate, config.steps, config.rate_warmup)
     optimiser = optax.chain(optax.clip_by_global_norm(config.clip), optax.adam(rate))
     algorithm = Algorithm(target, gamma, beta, LOSSES[config.loss], optimiser, config.symmetric)
-    if config.start != "exact":
-        return algorithm, None
-    first = targets.build(dataclasses.replace(config, beta=config.beta_start or config.beta))
-    first = eqx.tree_at(lambda t: t.gamma, first, leaf(float(gamma.values[0])))
-    return algorithm, targets.require_draws(first.exact_draws())
+    return algorithm, first_draws(algorithm) if config.start == "exact" else None
+
+
+def first_draws(algorithm: Algorithm) -> ExactDraws:
+    """Exact draws from the target of the first step."""
+    first = algorithm.target_at(jnp.zeros((), jnp.int32))
+    return targets.require_draws(jax.tree.map(lambda a: leaf(np.asarray(a)), first).exact_draws())
 
 
 def estimate(config: TrainConfig, console: Console) -> None:
@@ -121,24 +145,60 @@ def estimate(config: TrainConfig, console: Console) -> None:
 
 def model_config(config: TrainConfig) -> ModelConfig:
     """The part of the settings that the model is built from."""
-    if config.network == "dense" or config.beta is None:
-        step_size, radii, hole = 0.1, tuple[float, ...](), 0.0
-    else:
-        # The correlation length grows with √β, and with it the hole; the fastest mode has the period π/√(2β).
-        root = math.sqrt(config.beta)
-        step_size, radii, hole = 0.4 / root, default_radii(3 * root), 0.19 * root
-    return ModelConfig(
+    return default_model(
+        config.beta,
         network=config.network,
         leapfrog_steps=config.leapfrog_steps,
         hidden=config.hidden,
         rule=config.rule,
         mask=config.mask,
-        step_size=config.step_size or step_size,
-        radii=config.radii or radii,
-        hole=hole,
+        step_size=config.step_size,
+        radii=config.radii,
         flux=config.flux,
         window=config.window,
     )
+
+
+def default_model(
+    beta: float | None,
+    *,
+    network: NetworkName,
+    leapfrog_steps: int,
+    hidden: tuple[int, ...],
+    rule: RuleName,
+    mask: MaskName,
+    step_size: float | None,
+    radii: tuple[float, ...],
+    flux: float,
+    window: int,
+) -> ModelConfig:
+    """What a model is built from, with lengths that suit the coupling where they are not given."""
+    own_step_size, own_radii, hole = 0.1, tuple[float, ...](), 0.0
+    if network != "dense" and beta is not None:
+        # The correlation length grows with √β, and with it the hole; the fastest mode has the period π/√(2β).
+        root = math.sqrt(beta)
+        own_step_size, own_radii, hole = 0.4 / root, default_radii(3 * root), 0.19 * root
+    return ModelConfig(
+        network=network,
+        leapfrog_steps=leapfrog_steps,
+        hidden=hidden,
+        rule=rule,
+        mask=mask,
+        step_size=step_size or own_step_size,
+        radii=radii or own_radii,
+        hole=hole,
+        flux=flux,
+        window=window,
+    )
+
+
+def describe_model(config: TrainConfig) -> dict[str, Any]:
+    """What a model file says about itself."""
+    return {
+        "model": dataclasses.asdict(model_config(config)),
+        "target": targets.describe(config),
+        "symmetric": config.symmetric,
+    }
 
 
 def begin_state(config: TrainConfig, algorithm: Algorithm, draws: ExactDraws | None) -> TrainState:
@@ -151,6 +211,13 @@ def begin_state(config: TrainConfig, algorithm: Algorithm, draws: ExactDraws | N
         file = models.find(config.model)
         targets.require_target_of_model(file, config.target)
         trajectory = models.load(file, build(seed))
+    return _begin(algorithm, trajectory, draws, config)
+
+
+def _begin(
+    algorithm: Algorithm, trajectory: Trajectory, draws: ExactDraws | None, config: TrainConfig | ObjectTrainConfig
+) -> TrainState:
+    seed = jax.device_put(np.uint32(config.seed))
 
     @eqx.filter_jit
     def begin(algorithm: Algorithm, trajectory: Any, draws: ExactDraws | None, seed: Array) -> TrainState:
@@ -178,17 +245,29 @@ def _model_key(seed: Int[Array, ""]) -> Array:
 class Training(Work):
     """Steps of Algorithm 1."""
 
-    def __init__(self, config: TrainConfig, directory: RunDirectory, algorithm: Algorithm, state: TrainState) -> None:
+    def __init__(
+        self,
+        config: TrainConfig | ObjectTrainConfig,
+        directory: RunDirectory,
+        algorithm: Algorithm,
+        state: TrainState,
+        description: dict[str, Any],
+    ) -> None:
         self._config = config
+        self._description = description
         self._directory = directory
         self._algorithm = algorithm
         self.state = state
-        self.title, self.unit = f"train {config.network}", "steps"
+        what = config.network if isinstance(config, TrainConfig) else config.trajectory
+        self.title, self.unit = f"train {what}", "steps"
         self.total = config.steps
-        self.tensorboard = config.tensorboard
+        self.tensorboard, self.wandb = config.tensorboard, config.wandb
         self.capacity = max(1, min(config.steps, config.chunk or _CAPACITY))
         self.seconds = 0.0
+        self.steps_done = 0
         self._recent: dict[str, NDArray[Any]] = {}
+        #: of every step since the run was started or resumed: a few numbers each
+        self.records: list[dict[str, NDArray[Any]]] = []
         self._seed = jax.device_put(np.uint32(config.seed))
 
     def create(self) -> None:
@@ -199,7 +278,7 @@ class Training(Work):
         arrays, static = eqx.partition(self.state, eqx.is_array)
         step, arrays, notes = checkpoints.restore(arrays)
         self.state = eqx.combine(arrays, static)
-        self.seconds = float(notes["seconds"])
+        self.seconds, self.steps_done = float(notes["seconds"]), step
         self._recent = {name: np.asarray(rows, self.state.x.dtype) for name, rows in notes["recent"].items()}
         return step
 
@@ -216,8 +295,9 @@ class Training(Work):
         started = time.perf_counter()
         self.state, buffers = jax.block_until_ready(self._advance(*self._arguments(step, count)))
         self.seconds += time.perf_counter() - started
-        for name, buffer in buffers.items():
-            rows = np.asarray(buffer)[:count]
+        self.steps_done = step + count
+        self.records.append({name: np.asarray(buffer)[:count] for name, buffer in buffers.items()})
+        for name, rows in self.records[-1].items():
             self._recent[name] = np.concatenate([self._recent.get(name, rows[:0]), rows])[-_SHOWN:]
 
     def metrics(self) -> dict[str, float]:
@@ -263,16 +343,19 @@ class Training(Work):
         return eqx.filter(self.state, eqx.is_array), {"seconds": self.seconds, "recent": recent}
 
     def _save_model(self, which: str) -> None:
-        guard = self.state.guard
-        description: dict[str, Any] = {
-            "model": dataclasses.asdict(model_config(self._config)),
-            "target": targets.describe(self._config),
-            "symmetric": self._config.symmetric,
-            "training": {"steps": self._config.steps, "seconds": self.seconds, "parameters": which},
+        best = float(self.state.guard.best_objective)
+        training = {
+            "steps": self._config.steps,
+            "seconds": self.seconds,
+            "parameters": which,
+            "objective": best if np.isfinite(best) else None,
         }
-        best = float(guard.best_objective)
-        description["training"]["objective"] = best if np.isfinite(best) else None
-        models.save(self._directory.model, getattr(self.state, which), description)
+        models.save(self._directory.model, getattr(self.state, which), self._description | {"training": training})
+
+    @property
+    def best(self) -> Trajectory:
+        """The parameters with the best objective; the last ones if training was too short to tell."""
+        return self.state.best if np.isfinite(float(self.state.guard.best_objective)) else self.state.trajectory
 
     def finish(self, console: Console) -> None:
         """Write the model with the best objective, and say how to use it."""
@@ -280,6 +363,8 @@ class Training(Work):
         self._save_model("best" if best else "trajectory")
         m = self.metrics()
         write_json(self._directory.summary, m | {"seconds": self.seconds, "steps": self._config.steps})
+        if isinstance(self._config, ObjectTrainConfig):
+            return
         model, target = self._directory.path, f"--target {self._config.target}"
         if self._config.lattice is not None:
             target = f"--lattice {' '.join(map(str, self._config.lattice))} --beta {self._config.beta:g}"

@@ -60,8 +60,8 @@ class Target(eqx.Module):
 
     #: expectation values to report, by name
     moments: ClassVar[Mapping[str, Moment]] = {}
-    #: observables that decorrelate slowly, each with its exact mean; the first one judges the sampler
-    slow: ClassVar[Mapping[str, float]] = {}
+    #: observables that decorrelate slowly, each with its exact mean, or None; the first one judges the sampler
+    slow: ClassVar[Mapping[str, float | None]] = {}
     #: the integer-valued observable that labels topological sectors or modes: its changes are tunnellings
     sector: ClassVar[str | None] = None
     #: whether components of x are angles, on which x·e^{εs} is not a bijection
@@ -130,8 +130,8 @@ class Target(eqx.Module):
         It bounds the autocorrelation time of a run in which the observable hardly ever changes. None stands for an
         observable that has lost its memory when it changes.
         """
-        second = self.exact().get(f"{name}_squared")
-        return None if second is None else second - self.slow[name] ** 2
+        second, mean = self.exact().get(f"{name}_squared"), self.slow[name]
+        return None if second is None or mean is None else second - mean**2
 
     def test_functions(self, x: Field) -> dict[str, PerChain]:
         """What a test of exactness looks at: `moments`, and more where more exact values are known."""

@@ -31,7 +31,7 @@ class Gaussian(Euclidean):
         "narrowest_squared": Moment("narrowest", 2),
         "squared_norm": Moment("squared_norm"),
     }
-    slow: ClassVar[Mapping[str, float]] = {"widest": 0.0}
+    slow: ClassVar[Mapping[str, float | None]] = {"widest": 0.0}
 
     dim: int = eqx.field(static=True)
     variances: Float[Array, " dim"]

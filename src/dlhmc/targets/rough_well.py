@@ -40,7 +40,7 @@ class RoughWell(Euclidean):
         "squared_norm": Moment("squared_norm"),
         "roughness": Moment("roughness"),
     }
-    slow: ClassVar[Mapping[str, float]] = {"x0": 0.0}
+    slow: ClassVar[Mapping[str, float | None]] = {"x0": 0.0}
 
     dim: int = eqx.field(static=True)
     eta: Float[Array, ""]

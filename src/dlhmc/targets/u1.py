@@ -52,7 +52,7 @@ class U1(Target):
         "charge_squared": Moment("charge", 2),
         "sine_charge_squared": Moment("sine_charge", 2),
     }
-    slow: ClassVar[Mapping[str, float]] = {"charge": 0.0, "sine_charge": 0.0}
+    slow: ClassVar[Mapping[str, float | None]] = {"charge": 0.0, "sine_charge": 0.0}
     sector: ClassVar[str | None] = "charge"
     compact: ClassVar[bool] = True
 

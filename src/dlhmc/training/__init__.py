@@ -2,7 +2,7 @@
 
 from dlhmc.training.loop import Inputs, advance, train
 from dlhmc.training.loss import LOSSES, Loss, Transition, charge_loss, jump_loss
-from dlhmc.training.schedule import Knots, learning_rate
+from dlhmc.training.schedule import Knots, Schedule, learning_rate
 from dlhmc.training.step import Algorithm, TrainState
 
 __all__ = [
@@ -11,6 +11,7 @@ __all__ = [
     "Inputs",
     "Knots",
     "Loss",
+    "Schedule",
     "TrainState",
     "Transition",
     "advance",

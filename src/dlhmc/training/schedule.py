@@ -1,16 +1,29 @@
 """What changes during training: the annealing factor γ_t, the coupling β_t and the learning rate α_t."""
 
+from abc import abstractmethod
 from collections.abc import Sequence
 
 import equinox as eqx
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from dlhmc.names import RateSchedule
 
 
-class Knots(eqx.Module):
+class Schedule(eqx.Module):
+    """A number that depends on the training step."""
+
+    @abstractmethod
+    def __call__(self, step: Int[Array, ""]) -> Float[Array, ""]:
+        """The value at a step."""
+
+    @abstractmethod
+    def finished(self, step: Int[Array, ""]) -> Bool[Array, ""]:
+        """Whether the last value has been reached: only from then on parameters are compared with each other."""
+
+
+class Knots(Schedule):
     """Piecewise linear in the training step; constant before the first knot and after the last."""
 
     steps: Float[Array, " knot"]
@@ -29,7 +42,7 @@ class Knots(eqx.Module):
         """The value at a step."""
         return jnp.interp(step.astype(self.steps.dtype), self.steps, self.values)
 
-    def finished(self, step: Int[Array, ""]) -> Array:
+    def finished(self, step: Int[Array, ""]) -> Bool[Array, ""]:
         """Whether the last value has been reached."""
         return step.astype(self.steps.dtype) >= self.steps[-1]
 

@@ -18,7 +18,7 @@ from dlhmc.kernels.metropolis import decide, select
 from dlhmc.layers import Trajectory
 from dlhmc.targets.contract import Field, Target
 from dlhmc.training.loss import Loss, Transition, smooth_acceptance
-from dlhmc.training.schedule import Knots
+from dlhmc.training.schedule import Schedule
 
 # Averages over about a hundred steps.
 _FORGET, _SETTLED = 0.01, 100
@@ -68,17 +68,19 @@ class Algorithm(eqx.Module):
     """The inputs of Algorithm 1: target, loss, schedules, optimiser."""
 
     target: Target
-    gamma: Knots
-    beta: Knots | None
+    gamma: Schedule
+    beta: Schedule | None
     loss: Loss = eqx.field(static=True)
     optimiser: optax.GradientTransformation = eqx.field(static=True)
     symmetric: bool = eqx.field(static=True, default=False)
 
     def target_at(self, step: Int[Array, ""]) -> Target:
         """p_t(x) ∝ e^{−γ_t S_β(x)}, eq. (7)."""
-        dtype = self.target.gamma.dtype  # type: ignore[attr-defined]
-        target = eqx.tree_at(lambda t: t.gamma, self.target, self.gamma(step).astype(dtype))
+        target = self.target
+        if hasattr(target, "gamma"):
+            target = eqx.tree_at(lambda t: t.gamma, target, self.gamma(step).astype(target.gamma.dtype))
         if self.beta is not None:
+            dtype = target.beta.dtype  # type: ignore[attr-defined]
             target = eqx.tree_at(lambda t: t.beta, target, self.beta(step).astype(dtype))
         return target
 
@@ -142,7 +144,7 @@ class Algorithm(eqx.Module):
             "loss": loss,
             "acceptance": jnp.mean(decision.acceptance),
             "gradient_norm": norm,
-            "gamma": target.gamma,  # type: ignore[attr-defined]
+            "gamma": self.gamma(step),
             "nonfinite": jnp.sum(decision.nonfinite.astype(x.dtype)),
         }
         if target.sector is not None:

@@ -1,0 +1,81 @@
+"""Histories for other programs: netCDF-4, which is HDF5 as well, and comma-separated values."""
+
+import csv
+import importlib.util
+from pathlib import Path
+
+import numpy as np
+import xarray as xr
+
+from dlhmc.errors import UserError
+
+_NETCDF = (".nc", ".h5")
+_FORMATS = (*_NETCDF, ".csv")
+
+
+def write(data: xr.Dataset, path: Path) -> None:
+    """Write a dataset in the format that the file name asks for; a file that exists is left alone.
+
+    `.nc` and `.h5` hold everything: dimensions, attributes, kept configurations. `.csv` is a row for each trajectory of
+    each chain.
+    """
+    require_format(path)
+    temporary = path.with_name(f".{path.name}.tmp")
+    try:
+        if path.suffix == ".csv":
+            _write_csv(data, temporary)
+        else:
+            data.to_netcdf(temporary, engine="h5netcdf", encoding=_encoding(data))
+        temporary.replace(path)
+    except OSError as error:
+        raise UserError(f"{path} cannot be written: {error.strerror or error}.") from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def require_format(path: Path) -> None:
+    """Refuse before any work is done."""
+    if path.suffix not in _FORMATS:
+        raise UserError(f"{path} has no known format: end it with {', '.join(_FORMATS)}.")
+    if path.exists():
+        raise UserError(f"{path} exists already: choose another file.")
+    if path.suffix in _NETCDF:
+        _require_h5netcdf(path)
+
+
+def read(path: Path) -> xr.Dataset:
+    """A dataset that `write` has written, in memory."""
+    if path.suffix not in _NETCDF:
+        raise UserError(f"{path} is no dataset: netCDF files end with {' or '.join(_NETCDF)}.")
+    _require_h5netcdf(path)
+    try:
+        return xr.load_dataset(path, engine="h5netcdf")
+    except Exception as error:  # HDF5 raises many kinds for damaged files
+        raise UserError(f"{path} is missing or damaged: {error}.") from None
+
+
+def _require_h5netcdf(path: Path) -> None:
+    if importlib.util.find_spec("h5netcdf") is None:
+        advice = "pip install 'dlhmc[netcdf]'"
+        raise UserError(f"{path} needs the package h5netcdf, which is not installed: {advice}.")
+
+
+def _encoding(data: xr.Dataset) -> dict[str, dict[str, object]]:
+    return {str(name): {"zlib": True, "complevel": 4} for name, array in data.items() if array.size > 1}
+
+
+def _write_csv(data: xr.Dataset, path: Path) -> None:
+    names = [str(name) for name, array in data.items() if set(array.dims) == {"chain", "trajectory"}]
+    columns = [np.asarray(data[name].transpose("chain", "trajectory")) for name in names]
+    trajectories = np.asarray(data["trajectory"])
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["chain", "trajectory", *names])
+        for chain in range(data.sizes["chain"]):
+            # item by item: the shortest decimals that give the numbers back
+            rows = zip(trajectories.tolist(), *(_decimals(column[chain]) for column in columns), strict=True)
+            writer.writerows([chain, *row] for row in rows)
+
+
+def _decimals(values: np.ndarray) -> list[object]:
+    return [str(value) for value in values] if values.dtype.kind == "f" else values.tolist()

@@ -1,0 +1,36 @@
+"""Where people watch figures, beside metrics.jsonl: TensorBoard, Weights & Biases."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from typing import Protocol
+
+from dlhmc.runs.directory import RunDirectory
+from dlhmc.runs.tensorboard import event_file, require_tensorboard
+from dlhmc.runs.wandb import require_wandb, wandb_run
+
+
+class Board(Protocol):
+    """Something that shows figures by step."""
+
+    def add(self, step: int, figures: Mapping[str, float]) -> None:
+        """All figures of a step."""
+
+
+def require_boards(*, tensorboard: bool, wandb: bool) -> None:
+    """Refuse before anything is written: the packages are extras."""
+    if tensorboard:
+        require_tensorboard()
+    if wandb:
+        require_wandb()
+
+
+@contextmanager
+def open_boards(directory: RunDirectory, step: int, *, tensorboard: bool, wandb: bool) -> Iterator[list[Board]]:
+    """The boards that are wanted, for a run that goes on after `step`."""
+    with ExitStack() as stack:
+        boards: list[Board] = []
+        if tensorboard:
+            boards.append(stack.enter_context(event_file(directory.tensorboard, step)))
+        if wandb:
+            boards.append(stack.enter_context(wandb_run(directory.path)))
+        yield boards
