@@ -34,6 +34,7 @@ from dlhmc.kernels.watching import Watching
 from dlhmc.layers import LayerStack, PositionRule, Trajectory
 from dlhmc.names import LossName, MaskName, NetworkName, RuleName, Scheme, Start
 from dlhmc.networks import NetworkFactory
+from dlhmc.runs.boards import require_boards
 from dlhmc.runs.config import NETWORK_DEFAULTS, ObjectSampleConfig, ObjectTrainConfig
 from dlhmc.runs.directory import new_run, run_kind
 from dlhmc.runs.interruption import watch_signals
@@ -295,6 +296,9 @@ def train(
 
     A run that is stopped returns what it has reached.
     """
+    if (tensorboard or wandb) and out is None:
+        raise UserError("tensorboard and wandb write into the directory of the run: give out.")
+    require_boards(tensorboard=tensorboard, wandb=wandb)
     description: dict[str, Any] = {"model": None, "target": _model_target(target), "symmetric": symmetric}
     network: NetworkName = "dense"
     if not isinstance(trajectory, Trajectory):
@@ -318,8 +322,6 @@ def train(
     )
     if start is None:
         start = "hot" if target.exact_draws() is None else "exact"
-    if (tensorboard or wandb) and out is None:
-        raise UserError("tensorboard and wandb write into the directory of the run: give out.")
     object_config = ObjectTrainConfig(
         trajectory=type(trajectory).__name__,
         steps=steps,

@@ -228,13 +228,79 @@ class Summary:
 
         from dlhmc.runs.directory import run_kind
 
-        if run_kind(self.directory) == "compare":
+        kind = run_kind(self.directory)
+        if kind.startswith("compare"):
             from dlhmc.comparison.command import show_results as show_summary
+        elif kind == "sample-objects":
+            from dlhmc.samples import show_summary
         else:
             from dlhmc.runs.sampling import show_summary
         summary = show_summary(self.directory, _console(quiet=self.json))
         if self.json:
             sys.stdout.write(json.dumps(summary, indent=2) + "\n")
+        return ExitCode.OK
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Export:
+    """Write the histories of a run for other programs: netCDF, HDF5 or CSV.
+
+    Example: dlhmc export runs/hmc7 --out hmc7.nc
+    """
+
+    directory: tyro.conf.Positional[Path]
+    """directory of a sampling run, finished or not"""
+    out: Path
+    """file to write: .nc and .h5 are netCDF-4 with all there is, .csv has a row for each trajectory and chain"""
+
+    def __call__(self) -> ExitCode:
+        """Run the command."""
+        from dlhmc.export import require_format
+        from dlhmc.samples import load_samples
+
+        require_format(self.out)
+        load_samples(self.directory).save(self.out)
+        _console().print(f"written to {self.out}", markup=False, highlight=False, soft_wrap=True)
+        return ExitCode.OK
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Measure:
+    """Measure observables of U(1) configurations that come from elsewhere, with errors and exact values.
+
+    The file holds links as angles, [configuration, 2, Lx, Lt] or [chain, configuration, 2, Lx, Lt].
+    Example: dlhmc measure links.npy --beta 7
+    """
+
+    file: tyro.conf.Positional[Path]
+    """array of links: .npy, or HDF5 (.h5, .hdf5, .nc)"""
+    beta: float
+    """inverse coupling they were made at, for the exact values"""
+    dataset: str | None = None
+    """name of the array in an HDF5 file, if there is more than one that could be meant"""
+    out: Path | None = None
+    """file to write the histories to: .nc, .h5 or .csv"""
+    json: Switch = False
+    """print JSON instead of a table"""
+
+    def __call__(self) -> ExitCode:
+        """Run the command."""
+        import json
+
+        from dlhmc.export import require_format
+        from dlhmc.measuring import measure_file
+        from dlhmc.runs.config import require
+
+        require(0 < self.beta <= 10_000, "beta", self.beta, "a number above 0 and up to 10000")
+        if self.out is not None:
+            require_format(self.out)
+        measured = measure_file(self.file, self.beta, self.dataset)
+        if self.json:
+            sys.stdout.write(json.dumps(measured.summary(), indent=2) + "\n")
+        else:
+            measured.show(_console())
+        if self.out is not None:
+            measured.save(self.out)
         return ExitCode.OK
 
 
@@ -323,6 +389,8 @@ COMMANDS: dict[str, Command] = {
     "resume": Command("run", "go on with an interrupted run", Resume),
     "report": Command("look", "build a page with figures and tables for any set of runs", Report),
     "summary": Command("look", "print the results of a run", Summary),
+    "export": Command("look", "write the histories of a run as netCDF, HDF5 or CSV", Export),
+    "measure": Command("look", "measure observables of configurations from elsewhere", Measure),
     "models": Command("look", "list the trained models that come with the package", Models),
     "doctor": Command("look", "show devices and versions, and check that sampling is correct here", Doctor),
     "bench": Command("look", "measure speed against BlackJAX, NumPy and the machine", Bench),

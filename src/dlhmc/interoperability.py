@@ -1,6 +1,8 @@
 """Histories and kernels in the hands of other packages: ArviZ, pyerrors, BlackJAX."""
 
 import importlib
+import importlib.util
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,10 +30,9 @@ def to_arviz(samples: Measurements | str | Path) -> Any:
     if "diverging" in stats:
         stats["diverging"] = stats["diverging"].astype(bool)
     groups = {"posterior": data.drop_vars(statistics), "sample_stats": stats}
-    try:
-        arviz = importlib.import_module("arviz")
-    except ImportError:
-        arviz = None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the last versions before ArviZ 1 announce it at every import
+        arviz = importlib.import_module("arviz") if importlib.util.find_spec("arviz") else None
     if arviz is not None and hasattr(arviz, "InferenceData"):
         return arviz.InferenceData(**groups)
     return xr.DataTree.from_dict(groups)
@@ -44,7 +45,9 @@ def to_pyerrors(samples: Measurements | str | Path, ensemble: str = "dlhmc") -> 
     move, its errors and ours agree.
     """
     try:
-        pyerrors = importlib.import_module("pyerrors")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # it imports what SciPy is about to drop
+            pyerrors = importlib.import_module("pyerrors")
     except ImportError:
         advice = "pip install 'dlhmc[pyerrors]'"
         raise UserError(f"to_pyerrors needs the package pyerrors, which is not installed: {advice}.") from None

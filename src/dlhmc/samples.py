@@ -233,3 +233,10 @@ def load_samples(path: Path) -> Samples:
         raise UserError(f"{path} has no measurements yet: go on with 'dlhmc resume {path}'.")
     history = History.open(directory.history, "r")
     return Samples(dataset(history, rows, notes))
+
+
+def show_summary(path: Path, console: Console) -> dict[str, Any]:
+    """The results so far of a run of objects made in Python."""
+    samples = load_samples(path)
+    samples.show(console)
+    return samples.summary()

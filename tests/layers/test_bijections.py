@@ -221,8 +221,8 @@ class OnlyTwo(Affine):
 
 
 def test_networks_of_ones_own():
-    target = TARGETS["u1 2x3"][0]()
-    assert check_network(custom, target).skipped == ()
+    target = TARGETS["gaussian"][0]()
+    assert check_network(custom, target).passed == ("outputs", "chains", "parameters", "inverse", "Jacobian")
     broken = {MixesChains: "chains: s of a chain depends", WrongShape: "t has the shape", OnlyTwo: "returns a tuple"}
     for kind, complaint in broken.items():
         with pytest.raises(ConformanceError, match=complaint):
@@ -237,6 +237,5 @@ class DropsJacobian(LayerStack):
 def test_a_broken_trajectory_is_found_out():
     target = TARGETS["gaussian"][0]()
     stack = build(target, "affine", "custom", "checkerboard", 1)
-    assert len(check_trajectory(stack, target).passed) == 4
     with pytest.raises(ConformanceError, match="log\\|J\\| of forward is 0, but autodiff finds"):
         check_trajectory(DropsJacobian(stack.layers), target)
