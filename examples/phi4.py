@@ -10,7 +10,7 @@ It trains, and prints both samplers side by side: --help lists sizes.
 """
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 import equinox as eqx
@@ -128,7 +128,7 @@ class LocalNetwork(dlhmc.Network):
         return self.heads(jnp.tanh(self.hidden(seen))).reshape(3, *shape)
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> dlhmc.Comparison:
     """Check, train, compare."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--side", type=int, default=8, help="sites along each direction")
@@ -140,7 +140,7 @@ def main() -> None:
     parser.add_argument("--chains", type=int, default=128, help="Markov chains")
     parser.add_argument("--budget", type=float, default=120.0, help="seconds of the comparison")
     parser.add_argument("--out", default=None, help="new directory for tables and histories")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
 
     target = Phi4((options.side, options.side), options.kappa, options.lam)
     check_target(target)
@@ -163,6 +163,7 @@ def main() -> None:
         target, {"trained": trained.kernel}, chains=options.chains, budget=options.budget, out=options.out
     )
     result.show()
+    return result
 
 
 if __name__ == "__main__":

@@ -40,7 +40,10 @@ def test_a_network_of_ones_own(capsys):
     assert abs(names["result"].weight_pull) < 3
 
 
-@pytest.mark.parametrize("page", ["euclidean.md"])
+PAGES = ["euclidean.md", "python.md", *(f"extending/{path.name}" for path in sorted((DOCS / "extending").glob("*.md")))]
+
+
+@pytest.mark.parametrize("page", PAGES)
 def test_examples(page):
     result = doctest.testfile(str(DOCS / page), module_relative=False)
     assert result.attempted > 0
