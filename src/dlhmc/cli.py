@@ -203,7 +203,7 @@ class Resume(LongRun):
         """Run the command."""
         from dlhmc.runs.directory import run_kind
 
-        kind = run_kind(self.directory)
+        kind = run_kind(self.directory).removesuffix("-objects")
         if kind == "train":
             from dlhmc.runs.training import resume
         elif kind == "reproduce":
