@@ -25,7 +25,7 @@ def test_phi4(tmp_path, capsys):
     with jax.numpy_dtype_promotion("standard"):
         result = phi4.main([*sizes, "--out", str(tmp_path / "race")])
     assert result["trained"].leapfrog_steps == 1
-    assert result["trained"].tau_int.keys() == {"magnetisation"}
+    assert result["trained"].tau_int.keys() == {"magnetisation", "absolute_magnetisation"}
     assert "τ(magnetisation)" in capsys.readouterr().out
     assert (tmp_path / "race" / "results.json").exists()
 
