@@ -16,6 +16,7 @@ from dlhmc.comparison.contestants import Contestant, exact_contestant, grid, lea
 from dlhmc.comparison.race import Runner, race
 from dlhmc.comparison.results import Results, evaluate, from_json, to_json
 from dlhmc.errors import ExitCode, UserError
+from dlhmc.leaves import integer
 from dlhmc.runs.directory import RunDirectory, new_run, open_run, read_json, write_json
 from dlhmc.runs.engine import begin
 from dlhmc.runs.interruption import Interruption, watch_signals
@@ -72,7 +73,7 @@ def _line_up(
     seeds = np.random.SeedSequence(config.seed).generate_state(2 * len(points) + len(others)).tolist()
 
     def start(seed: int) -> Field:
-        return begin(exact.kernel, draws, jax.device_put(np.uint32(seed)), "exact", config.chains).state.x
+        return begin(exact.kernel, draws, integer(seed, np.uint32), "exact", config.chains).state.x
 
     contestants: dict[str, Contestant] = {}
     runners: list[Runner] = []

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -15,7 +14,7 @@ from dlhmc.comparison.config import CompareConfig
 from dlhmc.comparison.cost import trajectory_cost
 from dlhmc.integrators import INTEGRATORS
 from dlhmc.kernels import HMC, Exact, Info, InstantonHits, Kernel, State
-from dlhmc.leaves import leaf
+from dlhmc.leaves import integer, leaf
 from dlhmc.names import Scheme
 from dlhmc.runs.engine import Carry, Schedule, advance
 from dlhmc.runs.sampling import learned_kernel
@@ -122,10 +121,10 @@ def settle(point: GridPoint, target: Target, x: Field, seed: int) -> Contestant:
 def _tuned_step_size(point: GridPoint, target: Target, x: Field, seed: int) -> float:
     guess = HMC(target, _FIRST_GUESS_OF_STEP_SIZE, np.int32(1), INTEGRATORS[point.integrator])
     kernel = OfLength(target, guess, leaf(point.length)).with_step_size(leaf(_FIRST_GUESS_OF_STEP_SIZE))
-    number = jax.device_put(np.int32(_TUNING_TRAJECTORIES))
-    schedule = Schedule(jax.device_put(np.uint32(seed)), number, jnp.asarray(point.acceptance, float))
+    number = integer(_TUNING_TRAJECTORIES)
+    schedule = Schedule(integer(seed, np.uint32), number, jnp.asarray(point.acceptance, float))
     carry = Carry(kernel.init(x), StepSizeTuner.start(jnp.asarray(kernel.tunable_step_size())))
-    first = jax.device_put(np.int32(0))
+    first = integer(0)
     carry, _ = advance(kernel, schedule, carry, first, number, _TUNING_TRAJECTORIES, True)
     return float(carry.tuner.result)
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import jax
-import numpy as np
 import orbax.checkpoint as ocp
 
+from dlhmc import processes
 from dlhmc.errors import UserError
 from dlhmc.leaves import by_name, digest
 
@@ -124,4 +124,4 @@ def _kinds(tree: Any) -> dict[str, str]:
 
 
 def _digests(tree: Any) -> dict[str, str]:
-    return {name: digest(np.asarray(leaf)) for name, leaf in by_name(tree).items()}
+    return {name: digest(processes.whole(leaf)) for name, leaf in by_name(tree).items()}

@@ -7,7 +7,7 @@ import json
 import os
 import platform
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -66,22 +66,28 @@ def new_run(kind: str, config: Any, path: Path) -> Iterator[RunDirectory]:
     """A new run directory, held for this process, with configuration and manifest in it."""
     import jax
 
+    from dlhmc import processes
+
     directory = RunDirectory(path)
-    with _disk_errors(directory):
-        directory.refuse_if_taken()
-        path.mkdir(parents=True, exist_ok=True)
-        with directory.locked():
+    with _disk_errors(directory), ExitStack() as held:
+        if processes.is_first():
+            directory.refuse_if_taken()
+            path.mkdir(parents=True, exist_ok=True)
+            held.enter_context(directory.locked())
             configuration.save(config, directory.config)
             devices = [f"{device.platform}: {device.device_kind}" for device in jax.devices()]
             write_json(directory.manifest, manifest(kind, config.seed, devices))
-            yield directory
+        processes.barrier("directory")
+        yield directory
 
 
 @contextmanager
 def old_run(kind: str, config_type: type[T], path: Path) -> Iterator[tuple[RunDirectory, T]]:
     """The directory of an earlier run, held for this process, with its configuration."""
+    from dlhmc import processes
+
     directory, config = open_run(kind, config_type, path)
-    with _disk_errors(directory), directory.locked():
+    with _disk_errors(directory), directory.locked() if processes.is_first() else nullcontext():
         yield directory, config
 
 

@@ -12,8 +12,10 @@ from typing import Any
 
 import numpy as np
 import zarr
+from jaxtyping import Array
 from numpy.typing import NDArray
 
+from dlhmc.devices import pieces_to_write, shape_of_pieces
 from dlhmc.errors import UserError
 
 # About a megabyte of float32: large enough for disks, small enough to rewrite with every chunk of the run.
@@ -34,16 +36,17 @@ class History:
         rows: int,
         records: Mapping[str, NDArray[Any]],
         configuration_steps: list[int],
-        configuration: NDArray[Any],
+        configuration: Array,
         attributes: Mapping[str, Any],
     ) -> "History":
         """A store for `rows` trajectories of the given records (one row of each tells dtype and chains)."""
         group = zarr.open_group(path, mode="w-", attributes=dict(attributes))
+        chunk_of_configuration = shape_of_pieces(configuration)
         for name, row in records.items():
             group.create_array(
                 name,
                 shape=(rows, *row.shape),
-                chunks=(max(1, min(rows, _CELLS_PER_CHUNK // row.size)), *row.shape),
+                chunks=(max(1, min(rows, _CELLS_PER_CHUNK // row.size)), *chunk_of_configuration[-1:]),
                 dtype=row.dtype,
                 fill_value=np.nan if row.dtype.kind == "f" else -1,
                 dimension_names=("trajectory", "chain"),
@@ -53,7 +56,7 @@ class History:
             group.create_array(
                 "configurations",
                 shape=(len(configuration_steps), *configuration.shape),
-                chunks=(1, *configuration.shape),
+                chunks=(1, *chunk_of_configuration),
                 dtype=configuration.dtype,
                 fill_value=np.nan,
                 dimension_names=("kept", *field, "chain"),
@@ -86,11 +89,14 @@ class History:
             raise UserError(f"The history {self._path} is damaged: '{name}' is not an array.")
         return array
 
-    def write(self, first_row: int, records: Mapping[str, NDArray[Any]]) -> None:
-        """Store rows from `first_row` on."""
-        for name, rows in records.items():
-            with _damage_named(self._path):  # the rows before are read and written again with these
-                self.array(name)[first_row : first_row + len(rows)] = rows
+    def write(self, first_row: int, records: Mapping[str, Array], rows: slice = slice(None)) -> None:
+        """Store some rows of buffers from `first_row` on; each process stores its own chains."""
+        for name, buffer in records.items():
+            array = self.array(name)
+            for index, values in pieces_to_write(buffer, array.chunks):
+                part = values[rows]
+                with _damage_named(self._path):  # the rows before are read and written again with these
+                    array[(slice(first_row, first_row + len(part)), *index[1:])] = part
 
     def check(self, rows: int, records: Mapping[str, NDArray[Any]]) -> None:
         """Refuse a store that has lost some of its first `rows` trajectories."""
@@ -100,9 +106,11 @@ class History:
                 raise UserError(f"The history {self._path} is damaged: '{name}' is of another run.")
             Rows(array, rows).total()
 
-    def write_configuration(self, index: int, configuration: NDArray[Any]) -> None:
-        """Store a kept configuration."""
-        self.array("configurations")[index] = configuration
+    def write_configuration(self, number: int, configuration: Array) -> None:
+        """Store a kept configuration; each process stores its own part."""
+        array = self.array("configurations")
+        for index, values in pieces_to_write(configuration, array.chunks[1:]):
+            array[(number, *index)] = values
 
 
 @contextmanager

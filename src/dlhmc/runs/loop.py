@@ -5,12 +5,13 @@ import os
 import shlex
 import time
 from abc import ABC, abstractmethod
-from contextlib import nullcontext
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from rich.console import Console
 
+from dlhmc import processes
 from dlhmc.errors import ExitCode, UserError
 from dlhmc.runs.checkpoint import Checkpoints
 from dlhmc.runs.directory import RunDirectory
@@ -77,8 +78,10 @@ class Work(ABC):
 class Conditions(NamedTuple):
     """How a run is done; none of it changes its numbers."""
 
-    #: devices that share the chains; one if not given
+    #: devices of each process that share the chains; one if not given, or all if there are several processes
     devices: int | None = None
+    #: devices that share one lattice
+    split_lattice: int = 1
     #: seconds after which the run stops by itself, with everything saved
     time_limit: float | None = None
     #: print nothing but errors
@@ -98,21 +101,22 @@ def execute(
     chunk: int | None,
 ) -> ExitCode:
     """Run to the end or to an interruption; either way everything is on disk afterwards."""
-    quiet = conditions.quiet
+    first = processes.is_first()
+    quiet = conditions.quiet or not first
     shown = Console(quiet=True) if quiet else console
     with watch_signals(conditions.time_limit) as interruption:
         checkpoints = Checkpoints(directory.checkpoints, create=not resuming)
         step = work.resume(checkpoints) if resuming else 0
-        if resuming:
+        if resuming and first:
             forget_metrics_after(directory.metrics, step)
-        else:
+        if not resuming:
             work.create()
             checkpoints.save(0, *work.checkpoint())
         display = Display(console, work.title, work.total, quiet=quiet)
         with display.running(step):
-            if step < work.total and not interruption:
+            if step < work.total and (processes.several() or not interruption):
                 work.compile()
-            step = drive(work, step, directory, checkpoints, display, interruption, chunk=chunk)
+            step, code = drive(work, step, directory, checkpoints, display, interruption, chunk=chunk)
         checkpoints.close()
     if (reason := work.verdict()) is not None:
         raise UserError(reason)
@@ -120,9 +124,26 @@ def execute(
         again = f"  dlhmc resume {shlex.quote(str(directory.path))}"
         for line in (f"stopped after {step} of {work.total} {work.unit}, all saved; go on with", again):
             shown.print(line, markup=False, highlight=False, soft_wrap=True)
-        return interruption.exit_code
-    work.finish(shown)
+        return code
+    processes.barrier("finished")  # all histories are written
+    if first:
+        work.finish(shown)
     return ExitCode.OK
+
+
+class Decision(NamedTuple):
+    """What happens next, the same in all processes: each has its own clock and gets its own signals."""
+
+    code: ExitCode
+    length: int
+    save: bool
+
+
+def decide_together(code: ExitCode, length: int, *, save: bool) -> Decision:
+    """Any process may end the run; the rest is decided by the first."""
+    rows = processes.gathered((code, length, save))
+    stop = next((ExitCode(row[0]) for row in rows if row[0] != ExitCode.OK), ExitCode.OK)
+    return Decision(stop, rows[0][1], bool(rows[0][2]))
 
 
 def drive(
@@ -134,31 +155,40 @@ def drive(
     interruption: Interruption,
     *,
     chunk: int | None,
-) -> int:
-    """Run from `step` until done or interrupted, save, and return the step reached."""
+) -> tuple[int, ExitCode]:
+    """Run from `step` until done or interrupted, save, and return the step reached and why it ended."""
     length = min(work.capacity, chunk or _FIRST_CHUNK)
     saved = time.monotonic()
-    board = event_file(directory.tensorboard, step) if work.tensorboard else nullcontext()
-    with directory.metrics.open("a", encoding="utf-8") as metrics, board as events:
-        while step < work.total and not interruption and work.verdict() is None:
+    code = ExitCode.OK
+    with ExitStack() as files:
+        metrics, events = None, None
+        if processes.is_first():
+            metrics = files.enter_context(directory.metrics.open("a", encoding="utf-8"))
+            events = files.enter_context(event_file(directory.tensorboard, step)) if work.tensorboard else None
+        while step < work.total and work.verdict() is None:
+            due = time.monotonic() - saved > _SECONDS_BETWEEN_CHECKPOINTS
+            code, length, save = decide_together(interruption.exit_code, length, save=due)
+            if save:
+                checkpoints.save(step, *work.checkpoint())
+                saved = time.monotonic()
+            if code != ExitCode.OK:
+                break
             count = min(length, work.next_stop(step) - step)
             started = time.perf_counter()
             work.advance(step, count)
             rate = count / (time.perf_counter() - started)
             step += count
             figures = {"steps_per_second": rate} | work.metrics()
-            metrics.write(json.dumps({"step": step} | figures) + "\n")
-            metrics.flush()
+            if metrics is not None:
+                metrics.write(json.dumps({"step": step} | figures) + "\n")
+                metrics.flush()
             if events is not None:
                 events.add(step, figures)
             display.update(step, f"{work.facts()}  {float(f'{rate:.3g}'):g}/s")
             if chunk is None:
                 length = max(1, min(work.capacity, round(rate * _SECONDS_PER_CHUNK)))
-            if time.monotonic() - saved > _SECONDS_BETWEEN_CHECKPOINTS:
-                checkpoints.save(step, *work.checkpoint())
-                saved = time.monotonic()
     checkpoints.save(step, *work.checkpoint())
-    return step
+    return step, code
 
 
 def forget_metrics_after(path: Path, step: int) -> None:

@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
 
-from dlhmc import models
-from dlhmc.devices import Devices
+from dlhmc import models, processes
+from dlhmc.devices import Devices, own_part
 from dlhmc.errors import ExitCode, UserError
 from dlhmc.integrators import INTEGRATORS
 from dlhmc.kernels import DLHMC, HMC, Exact, InstantonHits, Kernel, State
+from dlhmc.leaves import integer, leaf, on_host
 from dlhmc.runs import targets
 from dlhmc.runs.checkpoint import Checkpoints
 from dlhmc.runs.config import SampleConfig
@@ -83,9 +84,9 @@ def sample(
     """Run in a new directory; show progress and the table of results, or not."""
     with jax.enable_x64(config.float64):
         # Before anything is written: a model may not fit, or the chains may not be shared.
-        planned, carry = _prepare(config, conditions)
+        prepared = _prepare(config, conditions)
         with new_run("sample", config, path) as directory:
-            work = Sampling(config, directory, planned, carry, show_results=show_results)
+            work = Sampling(config, directory, *prepared, show_results=show_results)
             return execute(work, directory, console, conditions, resuming=False, chunk=config.chunk)
 
 
@@ -96,13 +97,14 @@ def resume(path: Path, console: Console, conditions: Conditions = PLAIN) -> Exit
         return execute(work, directory, console, conditions, resuming=True, chunk=config.chunk)
 
 
-def _prepare(config: SampleConfig, conditions: Conditions) -> tuple[Plan, Carry]:
+def _prepare(config: SampleConfig, conditions: Conditions) -> tuple[Plan, Devices, Carry]:
     """Plan and first configurations, on the devices wanted."""
-    devices = Devices(conditions.devices)
-    planned = plan(config)
-    seed = jax.device_put(np.uint32(config.seed))
-    carry = begin(planned.kernel, planned.start_draws, seed, config.start, config.chains)
-    return planned, Carry(State(devices.spread(carry.state.x)), devices.everywhere(carry.tuner))
+    devices = Devices(conditions.devices, conditions.split_lattice)
+    planned = on_host(plan(config))
+    devices.require(planned.target.shape, config.chains)
+    with devices.beginning():
+        carry = begin(planned.kernel, planned.start_draws, integer(config.seed, np.uint32), config.start, config.chains)
+    return planned, devices, Carry(State(devices.distribute(carry.state.x)), devices.copy(carry.tuner))
 
 
 def show_summary(path: Path, console: Console) -> dict[str, Any]:
@@ -130,7 +132,14 @@ class Sampling(Work):
     history: History
 
     def __init__(
-        self, config: SampleConfig, directory: RunDirectory, planned: Plan, carry: Carry, *, show_results: bool = True
+        self,
+        config: SampleConfig,
+        directory: RunDirectory,
+        planned: Plan,
+        devices: Devices,
+        carry: Carry,
+        *,
+        show_results: bool = True,
     ) -> None:
         self._config = config
         self._directory = directory
@@ -139,10 +148,9 @@ class Sampling(Work):
         self.plan = planned
         self.total = config.warmup + config.trajectories
         self.capacity = max(1, min(self.total, config.chunk or 4096, _BUFFER_NUMBERS // config.chains))
+        self._devices = devices
         self._schedule = Schedule(
-            jax.device_put(np.uint32(config.seed)),
-            jax.device_put(np.int32(config.warmup)),
-            jax.device_put(config.target_acceptance),
+            integer(config.seed, np.uint32), integer(config.warmup), leaf(config.target_acceptance)
         )
         self.carry = carry
         self.seconds = 0.0
@@ -154,19 +162,23 @@ class Sampling(Work):
     def create(self) -> None:
         """The empty history of a new run."""
         config = self._config
-        attributes = what_ran(config)
-        self.history = History.create(
-            self._directory.history,
-            config.trajectories,
-            self._rows(),
-            [step - config.warmup for step in self._kept_after],
-            np.asarray(self.carry.state.x),
-            attributes,
-        )
+        if processes.is_first():
+            self.history = History.create(
+                self._directory.history,
+                config.trajectories,
+                self._rows(),
+                [step - config.warmup for step in self._kept_after],
+                self.carry.state.x,
+                what_ran(config),
+            )
+        processes.barrier("history")
+        if not processes.is_first():
+            self.history = History.open(self._directory.history)
 
     def _rows(self) -> dict[str, NDArray[Any]]:
         """A row of each record, for its shape and dtype."""
-        _, shapes = eqx.filter_eval_shape(advance, *self._arguments(0, 0))
+        with self._devices.active():
+            _, shapes = eqx.filter_eval_shape(advance, *self._arguments(0, 0))
         return {name: np.zeros(s.shape[1:], s.dtype) for name, s in shapes.items()}
 
     def resume(self, checkpoints: Checkpoints) -> int:
@@ -174,32 +186,34 @@ class Sampling(Work):
         step, self.carry, notes = checkpoints.restore(self.carry)
         self.seconds = float(notes["seconds"])
         self.history = History.open(self._directory.history)
-        self.history.check(max(0, step - self._config.warmup), self._rows())
+        if processes.is_first():
+            self.history.check(max(0, step - self._config.warmup), self._rows())
         return step
 
     def compile(self) -> None:
         """Compile before the clock starts."""
-        self._advance = advance.lower(*self._arguments(0, 0)).compile()  # type: ignore[attr-defined]
+        with self._devices.active():
+            self._advance = advance.lower(*self._arguments(0, 0)).compile()  # type: ignore[attr-defined]
 
     def _arguments(self, step: int, count: int) -> tuple[Any, ...]:
-        numbers = (jax.device_put(np.int32(step)), jax.device_put(np.int32(count)))
+        numbers = (integer(step), integer(count))
         return (self.plan.kernel, self._schedule, self.carry, *numbers, self.capacity, self.plan.tune)
 
     def advance(self, step: int, count: int) -> None:
         """Run trajectories; those after the warm-up go to the history."""
         started = time.perf_counter()
-        self.carry, buffers = jax.block_until_ready(self._advance(*self._arguments(step, count)))
+        with self._devices.active():
+            self.carry, buffers = jax.block_until_ready(self._advance(*self._arguments(step, count)))
         elapsed = time.perf_counter() - started
         skipped = min(max(0, self._config.warmup - step), count)
         if skipped == count:
             return
-        rows = {name: np.asarray(buffer)[skipped:count] for name, buffer in buffers.items()}
-        self.history.write(step + skipped - self._config.warmup, rows)
-        self._monitor.add(rows)
+        self.history.write(step + skipped - self._config.warmup, buffers, slice(skipped, count))
+        # Of several processes each sees its own chains only.
+        self._monitor.add({name: own_part(buffer)[skipped:count] for name, buffer in buffers.items()})
         self.seconds += elapsed * (count - skipped) / count
         if step + count in self._kept_after:
-            index = self._kept_after.index(step + count)
-            self.history.write_configuration(index, np.asarray(self.carry.state.x))
+            self.history.write_configuration(self._kept_after.index(step + count), self.carry.state.x)
 
     def next_stop(self, step: int) -> int:
         """The next trajectory after which a configuration is kept, or the last one."""

@@ -15,11 +15,11 @@ from jaxtyping import Array, Int
 from numpy.typing import NDArray
 from rich.console import Console
 
-from dlhmc import models, rng
-from dlhmc.devices import Devices
+from dlhmc import models, processes, rng
+from dlhmc.devices import Devices, spread
 from dlhmc.errors import ExitCode
 from dlhmc.layers.rings import default_radii
-from dlhmc.leaves import leaf
+from dlhmc.leaves import integer, leaf, on_host
 from dlhmc.models import ModelConfig
 from dlhmc.runs import targets
 from dlhmc.runs.checkpoint import Checkpoints
@@ -29,7 +29,7 @@ from dlhmc.runs.loop import PLAIN, Conditions, Work, execute
 from dlhmc.runs.progress import format_duration
 from dlhmc.runs.tensorboard import require_tensorboard
 from dlhmc.targets.contract import ExactDraws
-from dlhmc.training import LOSSES, Algorithm, Inputs, Knots, TrainState, advance, learning_rate
+from dlhmc.training import LOSSES, Algorithm, Inputs, Knots, TrainState, advance, learning_rate, placed
 
 _CAPACITY = 1024
 # Averages on the progress line are over about so many steps.
@@ -42,11 +42,9 @@ def train(config: TrainConfig, path: Path, console: Console, conditions: Conditi
         require_tensorboard()
     with jax.enable_x64(config.float64):
         # Before anything is written: a model to start from may not fit.
-        devices = Devices(conditions.devices)
-        algorithm, draws = plan(config)
-        state = _placed(begin_state(config, algorithm, draws), devices)
+        prepared = _prepare(config, conditions)
         with new_run("train", config, path) as directory:
-            work = Training(config, directory, algorithm, state)
+            work = Training(config, directory, *prepared)
             return execute(work, directory, console, conditions, resuming=False, chunk=config.chunk)
 
 
@@ -55,17 +53,19 @@ def resume(path: Path, console: Console, conditions: Conditions = PLAIN) -> Exit
     with old_run("train", TrainConfig, path) as (directory, config), jax.enable_x64(config.float64):
         if config.tensorboard:
             require_tensorboard()
-        devices = Devices(conditions.devices)
-        algorithm, draws = plan(config)
         # The parameters come from the checkpoint; the model once started from may be gone.
-        state = _placed(begin_state(dataclasses.replace(config, model=None), algorithm, draws), devices)
-        work = Training(config, directory, algorithm, state)
+        work = Training(config, directory, *_prepare(dataclasses.replace(config, model=None), conditions))
         return execute(work, directory, console, conditions, resuming=True, chunk=config.chunk)
 
 
-def _placed(state: TrainState, devices: Devices) -> TrainState:
-    """Chains spread over the devices, all else on each of them."""
-    return devices.everywhere(state)._replace(x=devices.spread(state.x))
+def _prepare(config: TrainConfig, conditions: Conditions) -> tuple[Algorithm, Devices, TrainState]:
+    """Algorithm and first state, on the devices wanted."""
+    devices = Devices(conditions.devices, conditions.split_lattice)
+    algorithm, draws = on_host(plan(config))
+    devices.require(algorithm.target.shape, config.chains)
+    with devices.beginning():
+        state = begin_state(config, algorithm, draws)
+    return algorithm, devices, devices.copy(state)._replace(x=devices.distribute(state.x))
 
 
 def plan(config: TrainConfig) -> tuple[Algorithm, ExactDraws | None]:
@@ -96,8 +96,8 @@ def estimate(config: TrainConfig, console: Console) -> None:
         algorithm, draws = plan(config)
         state = begin_state(dataclasses.replace(config, burn_in=0), algorithm, draws)
         started = time.perf_counter()
-        one = jax.device_put(np.int32(1))
-        inputs = Inputs(algorithm, jax.device_put(np.uint32(0)), one, one)
+        one = integer(1)
+        inputs = Inputs(algorithm, integer(0, np.uint32), one, one)
         compiled = advance.lower(inputs, state, 1).compile()  # type: ignore[attr-defined]
         compilation = time.perf_counter() - started
         state, _ = jax.block_until_ready(compiled(inputs, state, 1))
@@ -143,7 +143,7 @@ def model_config(config: TrainConfig) -> ModelConfig:
 
 def begin_state(config: TrainConfig, algorithm: Algorithm, draws: ExactDraws | None) -> TrainState:
     """Parameters, chains and optimiser before the first step, burn-in included."""
-    seed = jax.device_put(np.uint32(config.seed))
+    seed = integer(config.seed, np.uint32)
     build = eqx.filter_jit(lambda s: models.build(model_config(config), algorithm.target, _model_key(s)))
     if config.model is None:
         trajectory = build(seed)
@@ -160,13 +160,13 @@ def begin_state(config: TrainConfig, algorithm: Algorithm, draws: ExactDraws | N
             x = draws.draw(key, config.chains, dtype)
         else:
             x = algorithm.target.start(key, config.start, config.chains, dtype)
-        state = algorithm.begin(trajectory, x)
+        state = placed(algorithm.begin(trajectory, spread(x)))
         arrays, static = eqx.partition(state, eqx.is_array)
 
         def burn(index: Array, arrays: Any) -> Any:
             return eqx.filter(algorithm.burn_in(seed, index, eqx.combine(arrays, static)), eqx.is_array)
 
-        return eqx.combine(jax.lax.fori_loop(0, config.burn_in, burn, arrays), static)
+        return placed(eqx.combine(jax.lax.fori_loop(0, config.burn_in, burn, arrays), static))
 
     return begin(algorithm, trajectory, draws, seed)
 
@@ -178,8 +178,11 @@ def _model_key(seed: Int[Array, ""]) -> Array:
 class Training(Work):
     """Steps of Algorithm 1."""
 
-    def __init__(self, config: TrainConfig, directory: RunDirectory, algorithm: Algorithm, state: TrainState) -> None:
+    def __init__(
+        self, config: TrainConfig, directory: RunDirectory, algorithm: Algorithm, devices: Devices, state: TrainState
+    ) -> None:
         self._config = config
+        self._devices = devices
         self._directory = directory
         self._algorithm = algorithm
         self.state = state
@@ -189,7 +192,7 @@ class Training(Work):
         self.capacity = max(1, min(config.steps, config.chunk or _CAPACITY))
         self.seconds = 0.0
         self._recent: dict[str, NDArray[Any]] = {}
-        self._seed = jax.device_put(np.uint32(config.seed))
+        self._seed = integer(config.seed, np.uint32)
 
     def create(self) -> None:
         """Nothing but the checkpoint."""
@@ -205,16 +208,18 @@ class Training(Work):
 
     def compile(self) -> None:
         """Compile before the clock starts."""
-        self._advance = advance.lower(*self._arguments(0, 0)).compile()  # type: ignore[attr-defined]
+        with self._devices.active():
+            self._advance = advance.lower(*self._arguments(0, 0)).compile()  # type: ignore[attr-defined]
 
     def _arguments(self, step: int, count: int) -> tuple[Any, ...]:
-        numbers = (jax.device_put(np.int32(step)), jax.device_put(np.int32(count)))
+        numbers = (integer(step), integer(count))
         return Inputs(self._algorithm, self._seed, *numbers), self.state, self.capacity
 
     def advance(self, step: int, count: int) -> None:
         """Train, and keep what the progress line needs."""
         started = time.perf_counter()
-        self.state, buffers = jax.block_until_ready(self._advance(*self._arguments(step, count)))
+        with self._devices.active():
+            self.state, buffers = jax.block_until_ready(self._advance(*self._arguments(step, count)))
         self.seconds += time.perf_counter() - started
         for name, buffer in buffers.items():
             rows = np.asarray(buffer)[:count]
@@ -263,6 +268,8 @@ class Training(Work):
         return eqx.filter(self.state, eqx.is_array), {"seconds": self.seconds, "recent": recent}
 
     def _save_model(self, which: str) -> None:
+        if not processes.is_first():
+            return
         guard = self.state.guard
         description: dict[str, Any] = {
             "model": dataclasses.asdict(model_config(self._config)),
