@@ -308,9 +308,15 @@ class Bench:
     """Markdown file to write the table to"""
     rounds: int = 7
     """how often everything is measured in turn; the fastest counts"""
+    scaling: Switch = False
+    """measure throughput with 1, 2 and 4 devices and processes instead"""
 
     def __call__(self) -> ExitCode:
         """Run the command."""
+        if self.scaling:
+            from dlhmc.scaling import scaling
+
+            return scaling(self.rounds, self.out, _console())
         from dlhmc.bench import bench
 
         return bench(self.rounds, self.out, _console())

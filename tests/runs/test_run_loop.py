@@ -57,7 +57,7 @@ def go(work, tmp_path, interruption, *, step=0, chunk=None):
     directory = RunDirectory(tmp_path)
     display = Display(Console(file=io.StringIO()), "counting", work.total)
     checkpoints = Checkpoints(directory.checkpoints)
-    reached = drive(work, step, directory, checkpoints, display, interruption, chunk=chunk)
+    reached, _ = drive(work, step, directory, checkpoints, display, interruption, chunk=chunk)
     checkpoints.close()
     return reached, [json.loads(line) for line in directory.metrics.read_text().splitlines()]
 

@@ -19,7 +19,7 @@ from dlhmc.runs.config import SampleConfig, TrainConfig, load, save
 from dlhmc.runs.directory import RunDirectory, new_run
 from dlhmc.runs.loop import Conditions, execute
 from dlhmc.runs.sampling import sample
-from dlhmc.runs.training import Training, begin_state, plan, resume, train
+from dlhmc.runs.training import Training, begin_state, plan, prepare, resume, train
 
 SMALL = {
     "network": "dense",
@@ -76,9 +76,9 @@ class Crashing(Training):
 
 def test_half_resume_half_equals_the_whole(finished, tmp_path):
     config = TrainConfig(**SMALL, chunk=3)
-    algorithm, draws = plan(config)
+    prepared = prepare(config, QUIET)
     with new_run("train", config, tmp_path / "half") as directory:
-        work = Interrupting(config, directory, algorithm, begin_state(config, algorithm, draws))
+        work = Interrupting(config, directory, *prepared)
         with pytest.raises(UserError, match="interrupted"):
             execute(work, directory, console(), QUIET, resuming=False, chunk=3)
     assert resume(tmp_path / "half", console(), QUIET) is ExitCode.OK
@@ -110,9 +110,9 @@ def test_a_finished_run_can_be_resumed(finished):
 def test_tensorboard_shows_the_metrics_also_after_a_crash(tmp_path):
     """As after a power cut: events are there of steps after the checkpoint that the run goes on from."""
     config = TrainConfig(**SMALL, chunk=3, tensorboard=True)
-    algorithm, draws = plan(config)
+    prepared = prepare(config, QUIET)
     with new_run("train", config, tmp_path / "run") as directory:
-        work = Crashing(config, directory, algorithm, begin_state(config, algorithm, draws))
+        work = Crashing(config, directory, *prepared)
         with pytest.raises(RuntimeError, match="crash"):
             execute(work, directory, console(), QUIET, resuming=False, chunk=3)
     assert sorted(shown_by_tensorboard(tmp_path / "run")) == [3, 6]

@@ -2,6 +2,7 @@
 
 import math
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -84,7 +85,7 @@ def sample(
     """Run in a new directory; show progress and the table of results, or not."""
     with jax.enable_x64(config.float64):
         # Before anything is written: a model may not fit, or the chains may not be shared.
-        prepared = _prepare(config, conditions)
+        prepared = prepare(config, conditions)
         with new_run("sample", config, path) as directory:
             work = Sampling(config, directory, *prepared, show_results=show_results)
             return execute(work, directory, console, conditions, resuming=False, chunk=config.chunk)
@@ -93,11 +94,11 @@ def sample(
 def resume(path: Path, console: Console, conditions: Conditions = PLAIN) -> ExitCode:
     """Go on with an interrupted run."""
     with old_run("sample", SampleConfig, path) as (directory, config), jax.enable_x64(config.float64):
-        work = Sampling(config, directory, *_prepare(config, conditions))
+        work = Sampling(config, directory, *prepare(config, conditions))
         return execute(work, directory, console, conditions, resuming=True, chunk=config.chunk)
 
 
-def _prepare(config: SampleConfig, conditions: Conditions) -> tuple[Plan, Devices, Carry]:
+def prepare(config: SampleConfig, conditions: Conditions) -> tuple[Plan, Devices, Carry]:
     """Plan and first configurations, on the devices wanted."""
     devices = Devices(conditions.devices, conditions.split_lattice)
     planned = on_host(plan(config))
@@ -105,6 +106,22 @@ def _prepare(config: SampleConfig, conditions: Conditions) -> tuple[Plan, Device
     with devices.beginning():
         carry = begin(planned.kernel, planned.start_draws, integer(config.seed, np.uint32), config.start, config.chains)
     return planned, devices, Carry(State(devices.distribute(carry.state.x)), devices.copy(carry.tuner))
+
+
+def compiled_chunk(config: SampleConfig, conditions: Conditions) -> Callable[[], None]:
+    """The device's part of a chunk of a run, compiled, from the same start each time: for benchmarks."""
+    planned, devices, carry = prepare(config, conditions)
+    number = config.chunk or 1
+    schedule = Schedule(integer(config.seed, np.uint32), integer(0), leaf(config.target_acceptance))
+    arguments = (planned.kernel, schedule, carry, integer(0), integer(number), number, planned.tune)
+    with devices.active():
+        compiled = advance.lower(*arguments).compile()  # type: ignore[attr-defined]
+
+    def run() -> None:
+        with devices.active():
+            jax.block_until_ready(compiled(*arguments))
+
+    return run
 
 
 def show_summary(path: Path, console: Console) -> dict[str, Any]:

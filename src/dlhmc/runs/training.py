@@ -3,6 +3,7 @@
 import dataclasses
 import math
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,7 @@ def train(config: TrainConfig, path: Path, console: Console, conditions: Conditi
         require_tensorboard()
     with jax.enable_x64(config.float64):
         # Before anything is written: a model to start from may not fit.
-        prepared = _prepare(config, conditions)
+        prepared = prepare(config, conditions)
         with new_run("train", config, path) as directory:
             work = Training(config, directory, *prepared)
             return execute(work, directory, console, conditions, resuming=False, chunk=config.chunk)
@@ -54,11 +55,11 @@ def resume(path: Path, console: Console, conditions: Conditions = PLAIN) -> Exit
         if config.tensorboard:
             require_tensorboard()
         # The parameters come from the checkpoint; the model once started from may be gone.
-        work = Training(config, directory, *_prepare(dataclasses.replace(config, model=None), conditions))
+        work = Training(config, directory, *prepare(dataclasses.replace(config, model=None), conditions))
         return execute(work, directory, console, conditions, resuming=True, chunk=config.chunk)
 
 
-def _prepare(config: TrainConfig, conditions: Conditions) -> tuple[Algorithm, Devices, TrainState]:
+def prepare(config: TrainConfig, conditions: Conditions) -> tuple[Algorithm, Devices, TrainState]:
     """Algorithm and first state, on the devices wanted."""
     devices = Devices(conditions.devices, conditions.split_lattice)
     algorithm, draws = on_host(plan(config))
@@ -66,6 +67,22 @@ def _prepare(config: TrainConfig, conditions: Conditions) -> tuple[Algorithm, De
     with devices.beginning():
         state = begin_state(config, algorithm, draws)
     return algorithm, devices, devices.copy(state)._replace(x=devices.distribute(state.x))
+
+
+def compiled_chunk(config: TrainConfig, conditions: Conditions) -> Callable[[], None]:
+    """The device's part of a chunk of a run, compiled; training goes on with each call: for benchmarks."""
+    algorithm, devices, state = prepare(config, conditions)
+    number = config.chunk or 1
+    inputs = Inputs(algorithm, integer(config.seed, np.uint32), integer(0), integer(number))
+    with devices.active():
+        compiled = advance.lower(inputs, state, number).compile()  # type: ignore[attr-defined]
+    latest = [state]  # the one before is used up
+
+    def run() -> None:
+        with devices.active():
+            latest[0], _ = jax.block_until_ready(compiled(inputs, latest[0], number))
+
+    return run
 
 
 def plan(config: TrainConfig) -> tuple[Algorithm, ExactDraws | None]:
