@@ -14,6 +14,7 @@ import tomli_w
 import tyro
 
 from dlhmc.errors import UserError
+from dlhmc.files import read_text
 from dlhmc.names import KernelName, LossName, MaskName, NetworkName, RateSchedule, RuleName, Scheme, Start, TargetName
 
 T = TypeVar("T")
@@ -285,11 +286,10 @@ def require(good: bool, name: str, value: object, wanted: str) -> None:
 def load(kind: type[T], path: Path, **overriding: Any) -> T:
     """Read a configuration from a TOML file; every key must be known and of the right type."""
     try:
-        with path.open("rb") as file:
-            table = tomllib.load(file)
+        table = tomllib.loads(read_text(path).decode())
     except FileNotFoundError:
         raise UserError(f"There is no configuration file {path}.") from None
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise UserError(f"The configuration {path} cannot be read: {error}.") from None
     hints = typing.get_type_hints(kind)
     values: dict[str, Any] = {}
@@ -303,10 +303,14 @@ def load(kind: type[T], path: Path, **overriding: Any) -> T:
     return kind(**values | overriding)
 
 
+def dumps(config: Any) -> str:
+    """A configuration as TOML that `load` gives back."""
+    return tomli_w.dumps({name: value for name, value in dataclasses.asdict(config).items() if value is not None})
+
+
 def save(config: Any, path: Path) -> None:
     """Write a configuration that `load` gives back."""
-    table = {name: value for name, value in dataclasses.asdict(config).items() if value is not None}
-    path.write_text(tomli_w.dumps(table), encoding="utf-8")
+    path.write_text(dumps(config), encoding="utf-8")
 
 
 def _convert(value: object, hint: Any, key: str, path: Path) -> object:

@@ -1,17 +1,15 @@
 """The host loop that every run shares: chunk after chunk, with progress, metrics, checkpoints and signals between."""
 
-import json
-import os
 import shlex
 import time
 from abc import ABC, abstractmethod
-from contextlib import nullcontext
-from pathlib import Path
+from contextlib import closing, nullcontext
 from typing import Any, NamedTuple
 
 from rich.console import Console
 
 from dlhmc.errors import ExitCode, UserError
+from dlhmc.runs import metrics
 from dlhmc.runs.checkpoint import Checkpoints
 from dlhmc.runs.directory import RunDirectory
 from dlhmc.runs.interruption import Interruption, watch_signals
@@ -19,7 +17,8 @@ from dlhmc.runs.progress import Display
 from dlhmc.runs.tensorboard import event_file
 
 _SECONDS_PER_CHUNK = 1.0
-_SECONDS_BETWEEN_CHECKPOINTS = 10.0
+# A chunk ends with a checkpoint unless saving would take more than this part of the time.
+_TIME_FOR_CHECKPOINTS = 0.05
 _FIRST_CHUNK = 8
 
 
@@ -38,8 +37,8 @@ class Work(ABC):
         """Make the files of a new run."""
 
     @abstractmethod
-    def resume(self, checkpoints: Checkpoints) -> int:
-        """Take up the newest intact checkpoint and return its step."""
+    def resume(self, checkpoints: Checkpoints) -> tuple[int, dict[str, Any]]:
+        """Take up the newest intact checkpoint and return its step and notes."""
 
     @abstractmethod
     def compile(self) -> None:
@@ -101,12 +100,18 @@ def execute(
     quiet = conditions.quiet
     shown = Console(quiet=True) if quiet else console
     with watch_signals(conditions.time_limit) as interruption:
-        checkpoints = Checkpoints(directory.checkpoints, create=not resuming)
-        step = work.resume(checkpoints) if resuming else 0
-        if resuming:
-            forget_metrics_after(directory.metrics, step)
+        step = 0
+        if resuming and not directory.never_began():
+            checkpoints = Checkpoints(directory.checkpoints, run=directory.identity(), create=False)
+            step, notes = work.resume(checkpoints)
+            metrics.cut(directory.metrics, notes)
+            for problem in checkpoints.passed_over:
+                text = f"damaged, so an earlier checkpoint is used (step {step}): {problem}"
+                console.print(text, style="red", markup=False, highlight=False, soft_wrap=True)
         else:
+            directory.clear()
             work.create()
+            checkpoints = Checkpoints(directory.checkpoints, run=directory.identity())
             checkpoints.save(0, *work.checkpoint())
         display = Display(console, work.title, work.total, quiet=quiet)
         with display.running(step):
@@ -137,41 +142,33 @@ def drive(
 ) -> int:
     """Run from `step` until done or interrupted, save, and return the step reached."""
     length = min(work.capacity, chunk or _FIRST_CHUNK)
-    saved = time.monotonic()
     board = event_file(directory.tensorboard, step) if work.tensorboard else nullcontext()
-    with directory.metrics.open("a", encoding="utf-8") as metrics, board as events:
+    with closing(metrics.MetricsFile(directory.metrics)) as lines, board as events:
+
+        def save() -> float:
+            """Save, and say when it is worth saving again."""
+            started = time.monotonic()
+            tree, notes = work.checkpoint()
+            checkpoints.save(step, tree, notes | lines.seal())
+            ended = time.monotonic()
+            return ended + (ended - started) / _TIME_FOR_CHECKPOINTS
+
+        due = time.monotonic() + _SECONDS_PER_CHUNK
         while step < work.total and not interruption and work.verdict() is None:
             count = min(length, work.next_stop(step) - step)
             started = time.perf_counter()
             work.advance(step, count)
+            directory.require_still_there()
             rate = count / (time.perf_counter() - started)
             step += count
             figures = {"steps_per_second": rate} | work.metrics()
-            metrics.write(json.dumps({"step": step} | figures) + "\n")
-            metrics.flush()
+            lines.append({"step": step} | figures)
             if events is not None:
                 events.add(step, figures)
             display.update(step, f"{work.facts()}  {float(f'{rate:.3g}'):g}/s")
             if chunk is None:
                 length = max(1, min(work.capacity, round(rate * _SECONDS_PER_CHUNK)))
-            if time.monotonic() - saved > _SECONDS_BETWEEN_CHECKPOINTS:
-                checkpoints.save(step, *work.checkpoint())
-                saved = time.monotonic()
-    checkpoints.save(step, *work.checkpoint())
+            if time.monotonic() > due:
+                due = save()
+        save()
     return step
-
-
-def forget_metrics_after(path: Path, step: int) -> None:
-    """Drop what a run wrote to metrics.jsonl after the checkpoint that it resumes from."""
-    if not path.exists():
-        return
-    kept = []
-    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
-        try:
-            if json.loads(line)["step"] <= step:
-                kept.append(line + "\n")
-        except (ValueError, KeyError, TypeError):
-            continue  # the line that was being written when the run died
-    temporary = path.with_suffix(".tmp")
-    temporary.write_text("".join(kept), encoding="utf-8")
-    os.replace(temporary, path)
