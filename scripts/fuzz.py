@@ -4,7 +4,7 @@
 
 Mutations are of two kinds. Accidents change bytes of a file; where a checksum guards it, what is read afterwards must
 be what was saved. Strangers change its meaning and make every checksum fit; then whatever is read must at least be
-sane. No input may raise anything but UserError, run code, open a file elsewhere, write one, or take much time or memory.
+sane. No input may raise anything but UserError, run code, open a file elsewhere, write one, or take much memory.
 """
 
 import argparse
@@ -279,7 +279,7 @@ def model_of_stranger(data: bytes, chance: random.Random) -> bytes:
         arrays[name] = array.astype(chance.choice([np.float64, np.int32, np.complex64, np.float16, np.bool_]))
     elif kind == 1:
         arrays[name] = array.reshape(-1)[: chance.randrange(array.size + 1)]
-    elif kind == 2 and array.dtype.kind == "f":
+    elif kind == 2 and array.dtype.kind == "f" and array.size:
         arrays[name] = np.where(
             np.arange(array.size).reshape(array.shape) == 0, chance.choice([np.nan, np.inf, 1e300]), array
         )

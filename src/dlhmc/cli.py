@@ -341,6 +341,9 @@ def run(arguments: list[str]) -> int:
     except UserError as error:
         sys.stderr.write(f"dlhmc: {error}\n")
         return ExitCode.BAD_INPUT
+    except MemoryError:
+        sys.stderr.write("dlhmc: there is not enough memory: take fewer --chains or a smaller --lattice\n")
+        return ExitCode.BAD_INPUT
     except KeyboardInterrupt:
         sys.stderr.write("dlhmc: stopped at once; what was saved before is intact\n")
         return ExitCode.INTERRUPTED

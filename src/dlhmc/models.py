@@ -163,7 +163,7 @@ def _impossible(config: ModelConfig) -> str | None:
         return type(value) is int and 1 <= value <= most
 
     def number(value: object) -> bool:
-        return isinstance(value, float | int) and not isinstance(value, bool) and math.isfinite(value)
+        return isinstance(value, float | int) and not isinstance(value, bool) and abs(value) <= 1e300
 
     radii, hidden = config.radii, config.hidden
     rising = isinstance(radii, tuple) and len(radii) <= _MOST_RADII and all(map(number, radii))

@@ -299,7 +299,7 @@ def test_a_new_run_leaves_an_old_one_alone(finished):
 
 def test_a_directory_that_cannot_be_made_is_one_sentence(tmp_path):
     (tmp_path / "file").touch()
-    for path in (tmp_path / "file" / "below", tmp_path / ("long" * 100)):
+    for path in (tmp_path / "file" / "below", tmp_path / ("long" * 100), Path("/proc/read-only")):
         with pytest.raises(UserError, match="cannot be written"):
             sampling.sample(tiny(), path, Console(file=io.StringIO()))
 

@@ -269,6 +269,8 @@ def _from_json(table: Mapping[str, Any]) -> Results:
         _require_fields(entry)
     results = Results(**(dict(table) | {"entries": entries, "lattice": tuple(table["lattice"])}))
     _require_fields(results)
+    if missing := set(_MOMENTS) - results.exact.keys():
+        raise ValueError(f"it has no exact {missing.pop()}")
     return results
 
 
@@ -281,17 +283,25 @@ def _require_fields(value: Any) -> None:
             raise ValueError(f"its {field.name} is {str(part)[:40]!r}")
         if isinstance(part, Quantity):
             _require_fields(part)
+            _require_error(part.error)
     if isinstance(value, Entry):
         for moment in _MOMENTS:
             if not _fits([value.observables[moment][key] for key in ("error", "exact", "z")], list[float | None]):
                 raise ValueError(f"its {moment} is no measurement")
             if not _fits(value.observables[moment]["mean"], float):
                 raise ValueError(f"its {moment} has no mean")
+            _require_error(value.observables[moment]["error"])
         for tau in (value.tau_int["charge"], value.tau_int["sine_charge"], *value.tau_int_others.values()):
             figures = [tau[key] for key in ("error", "lower_bound", "value", "window")]
             known = figures[0 if figures[2] is not None else 1] is not None
             if not known or not _fits(figures, list[float | None]) or not _fits(tau["frozen"], bool):
                 raise ValueError("its tau_int is no autocorrelation time")
+            _require_error(tau["error"])
+
+
+def _require_error(error: float | None) -> None:
+    if error is not None and error < 0:
+        raise ValueError("it has a negative error")
 
 
 def _fits(value: Any, hint: Any) -> bool:

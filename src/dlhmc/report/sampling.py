@@ -42,7 +42,7 @@ def sampling_table(path: Path) -> Table:
     directory, config = open_run("sample", SampleConfig, path)
     try:
         return _table(read_json(directory.summary, directory.identity()), build(config))
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         raise UserError(f"{directory.summary} is damaged or of another version of dlhmc: {error!r}.") from None
 
 

@@ -1,9 +1,13 @@
 """Checkpoints: Orbax writes them atomically, and a SHA-256 of every leaf finds what the disk has changed since."""
 
+import logging
+import os
+import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import TracebackType
 from typing import Any, TypeVar
 
 import jax
@@ -44,6 +48,8 @@ class Checkpoints:
                 create=create,
                 cleanup_tmp_directories=True,  # what a run was writing when it died
             )
+        # What goes wrong is raised; threads of Orbax would print it as well, each with a traceback.
+        logging.getLogger("absl").addFilter(_nothing)
         self._manager = ocp.CheckpointManager(path.absolute(), options=options)
 
     def save(self, step: int, tree: Any, notes: Notes) -> None:
@@ -55,11 +61,14 @@ class Checkpoints:
         )
         arguments = ocp.args.Composite(tree=ocp.args.StandardSave(tree), record=ocp.args.JsonSave(record))
         try:
-            self._manager.save(step, args=arguments)
+            with _late_complaints_hushed():
+                self._manager.save(step, args=arguments)
         except OSError:
             raise
         except Exception as error:  # TensorStore has exceptions of its own for a disk that fails
-            raise OSError(f"checkpoint {step}: {_first_line(error)}") from error
+            code = re.search(r"os_error_code='(\d+)'", str(error))
+            why = os.strerror(int(code[1])) if code else _first_line(error)
+            raise OSError(f"checkpoint {step}: {why}") from error
 
     def restore(self, like: T, check: Check | None = None) -> tuple[int, T, Notes]:
         """The newest intact checkpoint, as (step, tree, notes); `like` has the structure, shapes and dtypes."""
@@ -131,7 +140,7 @@ class Checkpoints:
             if other:
                 raise _DamagedError(f"leaf {other} is not of this run")
             arguments = ocp.args.Composite(tree=ocp.args.StandardRestore(abstract))
-            with _late_reads_hushed():
+            with _late_complaints_hushed():
                 tree = self._manager.restore(step, args=arguments).tree
             wrong = _differences(record["digests"], _digests(tree))
         except _DamagedError:
@@ -156,17 +165,28 @@ def _first_line(error: Exception) -> str:
 
 
 @contextmanager
-def _late_reads_hushed() -> Iterator[None]:
-    """Reads of a damaged checkpoint go on failing after Orbax has given up: let them, without a traceback each."""
-    report = sys.unraisablehook
+def _late_complaints_hushed() -> Iterator[None]:
+    """Threads go on failing after Orbax has given up on a damaged file or a full disk: without a traceback each."""
+    unraisable, uncaught = sys.unraisablehook, sys.excepthook
 
-    def hook(unraisable: "sys.UnraisableHookArgs") -> None:
-        if str(unraisable.exc_value) != "Event loop is closed":
-            report(unraisable)
+    def hush_unraisable(event: "sys.UnraisableHookArgs") -> None:
+        if str(event.exc_value) != _LATE:
+            unraisable(event)
 
-    sys.unraisablehook = hook
+    def hush_uncaught(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        if str(error) != _LATE:
+            uncaught(kind, error, trace)
+
+    sys.unraisablehook, sys.excepthook = hush_unraisable, hush_uncaught
     yield
-    sys.unraisablehook = report  # only if all went well: after an error, there may be more to come
+    sys.unraisablehook, sys.excepthook = unraisable, uncaught  # only if all went well: there may be more to come
+
+
+_LATE = "Event loop is closed"
+
+
+def _nothing(_: logging.LogRecord) -> bool:
+    return False
 
 
 def _differences(expected: dict[str, str], found: dict[str, str]) -> str:
