@@ -280,9 +280,8 @@ def model_of_stranger(data: bytes, chance: random.Random) -> bytes:
     elif kind == 1:
         arrays[name] = array.reshape(-1)[: chance.randrange(array.size + 1)]
     elif kind == 2 and array.dtype.kind == "f" and array.size:
-        arrays[name] = np.where(
-            np.arange(array.size).reshape(array.shape) == 0, chance.choice([np.nan, np.inf, 1e300]), array
-        )
+        first = np.arange(array.size).reshape(array.shape) == 0
+        arrays[name] = np.where(first, chance.choice([np.nan, np.inf, 1e300]), array.astype(np.float64))
     elif kind == 3:
         del arrays[name]
     elif kind == 4:

@@ -2,6 +2,7 @@ import io
 import json
 import shutil
 import warnings
+from pathlib import Path
 
 import jax
 import numpy as np
