@@ -63,7 +63,7 @@ def torture(
     whole: dict[str, Path] = {}
     lasts: dict[str, float] = {}
     for kind in runs:
-        for _ in range(2):  # once to compile, once to see how long it takes
+        for _ in range(2 if kills > 10 else 1):  # once to compile, once to see how long it takes
             whole[kind] = directory / f"whole-{kind}"
             shutil.rmtree(whole[kind], ignore_errors=True)
             started = time.monotonic()
@@ -91,7 +91,7 @@ def torture(
                     sys.stdout.write(f"{kind} {path.name} ended with {process.returncode}: {output}\n")
                 break
             process.send_signal(signal.SIGKILL)
-            process.wait()
+            process.communicate()
             counts["kills"] += 1
             counts[f"kills of {kind}"] += 1
             for name in found_after_kill(path):

@@ -29,6 +29,7 @@ def room_for(size):
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
+@pytest.mark.filterwarnings("ignore:Error writing persistent compilation cache")  # its files are larger
 @pytest.mark.parametrize(("size", "reached"), [(20_000, True), (1500, False)], ids=["history", "first checkpoint"])
 def test_a_full_disk_is_one_sentence_and_what_was_saved_goes_on(size, reached, undisturbed, tmp_path):
     path = tmp_path / "run"

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from zarr.codecs import BytesCodec, Crc32cCodec, ZstdCodec
 
 from dlhmc.errors import UserError
-from dlhmc.files import read_text
+from dlhmc.files import MOST_ARRAYS, read_text
 
 # About a megabyte of float32: large enough for disks, small enough to rewrite with every chunk of the run.
 _CELLS_PER_CHUNK = 2**18
@@ -126,8 +126,13 @@ class History:
             if name == _METADATA:
                 continue
             array = self.array(name)
-            count = {CONFIGURATIONS: kept, _KEPT: array.shape[0]}.get(name, rows)
-            if array.shape[0] < count or (name not in (CONFIGURATIONS, _KEPT) and array.shape != shape):
+            if name == CONFIGURATIONS:
+                count, fits = kept, kept <= array.shape[0] <= shape[0] and array.shape[-1] == shape[1]
+            elif name == _KEPT:
+                count, fits = array.shape[0], kept <= array.shape[0] <= shape[0] and array.ndim == 1
+            else:
+                count, fits = rows, array.shape == shape
+            if not fits:
                 raise UserError(f"The history {self._path} is damaged: '{name}' is of another run.")
             _require_modest_chunks(self._path, array, count)
             self._hashes[name] = sha = hashlib.sha256()
@@ -198,10 +203,14 @@ def _require_modest_chunks(path: Path, array: zarr.Array[Any], rows: int) -> Non
     if not plain or len(codecs) != 3 or not isinstance(codecs[0], BytesCodec) or codecs[1:] != _COMPRESSORS:
         raise UserError(f"The history {path} is damaged: '{array.basename}' is not stored as this program does.")
     wanted = cells * array.dtype.itemsize
+    if wanted > MOST_ARRAYS:
+        raise UserError(f"The history {path} is damaged: a chunk of '{array.basename}' would take {wanted} bytes.")
     for index in range(math.ceil(rows / array.chunks[0])):
         file = path / array.basename / array.metadata.encode_chunk_key((index,) + (0,) * (array.ndim - 1))
         if not file.is_file():
-            continue  # nothing but fill values, unless the SHA-256 says otherwise
+            if array.ndim == 2:
+                continue  # nothing but fill values, unless the SHA-256 says otherwise
+            raise UserError(f"The history {path} is damaged: '{array.basename}' is not what was saved.")
         with file.open("rb") as content:
             if _unpacked_size(content.read(18)) != wanted:
                 raise UserError(f"The history {path} is damaged in '{array.basename}': {file.name} has another size.")
