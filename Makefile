@@ -8,7 +8,13 @@ CHROMIUM ?= /usr/bin/chromium
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test test-all test-browser lint format bench clean
+# How much torture and fuzzing.
+KILLS ?= 100
+MINUTES ?= inf
+INPUTS ?= 10000
+SEED ?= 1
+
+.PHONY: help demo test test-all test-browser torture fuzz damage lint format bench clean
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
@@ -37,6 +43,15 @@ test-browser: $(VENV)/.browser  ## the report's page in Chromium, installed if r
 		|| { test "$$(id -u)" = 0 && apt-get update -qq && apt-get install -qq -y chromium && test -x "$(CHROMIUM)"; } \
 		|| { echo "no Chromium at $(CHROMIUM): install it (sudo apt-get install chromium) or call make test-browser CHROMIUM=/path/to/it"; exit 1; }
 	@DLHMC_CHROMIUM="$(CHROMIUM)" $(BIN)/pytest tests/browser
+
+torture: $(READY)  ## kill -9 KILLS runs (or for MINUTES), resume, compare bit by bit
+	@$(BIN)/python scripts/torture.py --kills $(KILLS) --minutes $(MINUTES) --seed $(SEED)
+
+fuzz: $(READY)  ## INPUTS mutated files for everything that loads one
+	@$(BIN)/python scripts/fuzz.py --inputs $(INPUTS) --seed $(SEED)
+
+damage: $(READY)  ## every file of a run damaged in turn
+	@$(BIN)/python scripts/damage.py
 
 lint: $(READY)  ## style, security rules, formatting, types
 	@$(BIN)/ruff check .

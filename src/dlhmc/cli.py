@@ -368,6 +368,9 @@ def run(arguments: list[str]) -> int:
     except UserError as error:
         sys.stderr.write(f"dlhmc{_which_process()}: {error}\n")
         return ExitCode.BAD_INPUT
+    except MemoryError:
+        sys.stderr.write("dlhmc: there is not enough memory: take fewer --chains or a smaller --lattice\n")
+        return ExitCode.BAD_INPUT
     except Exception as error:
         if not _is_about_another_process(error):
             raise

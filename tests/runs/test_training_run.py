@@ -55,7 +55,8 @@ def finished(tmp_path_factory):
 def final_state(path, config):
     algorithm, draws = plan(config)
     arrays = eqx.filter(begin_state(config, algorithm, draws), eqx.is_array)
-    return Checkpoints(RunDirectory(path).checkpoints).restore(arrays)
+    directory = RunDirectory(path)
+    return Checkpoints(directory.checkpoints, run=directory.identity()).restore(arrays)
 
 
 class Interrupting(Training):
@@ -157,8 +158,9 @@ def test_transfer_starts_from_the_parameters_of_a_run(finished, tmp_path):
     [
         ({"rule": "affine"}, "no bijection of angles"),
         ({"model": "no/such/model"}, "There is no model or training run"),
-        ({"hidden": (5,)}, "does not fit"),
-        ({"lattice": (6, 4)}, "does not fit"),
+        ({"hidden": (5,)}, "does not fit: it has --hidden 8, not 5"),
+        ({"rule": "shift"}, "does not fit: it has --rule circle, not shift"),
+        ({"lattice": (6, 4)}, "does not fit: its dense networks are for the lattice 4 4, not 6 4"),
     ],
 )
 def test_what_cannot_work_is_refused_before_anything_is_written(settings, message, finished, tmp_path):

@@ -14,8 +14,9 @@ from dlhmc.comparison import table
 from dlhmc.comparison.config import CompareConfig
 from dlhmc.comparison.contestants import Contestant, exact_contestant, grid, learned_contestants, settle
 from dlhmc.comparison.race import Runner, race
-from dlhmc.comparison.results import Results, evaluate, from_json, to_json
+from dlhmc.comparison.results import Results, evaluate, read_results, to_json
 from dlhmc.errors import ExitCode, UserError
+from dlhmc.files import fingerprint, write_whole
 from dlhmc.leaves import integer
 from dlhmc.runs.directory import RunDirectory, new_run, open_run, read_json, write_json
 from dlhmc.runs.engine import begin
@@ -52,9 +53,8 @@ def show_results(path: Path, console: Console) -> dict[str, Any]:
     open_run("compare", CompareConfig, path)
     if not (path / RESULTS).exists():
         raise UserError(f"{path} has no results: the comparison was stopped at once; start another one.")
-    results = read_json(path / RESULTS)
-    table.show(from_json(results), console)
-    return results
+    table.show(read_results(path / RESULTS), console)
+    return read_json(path / RESULTS, RunDirectory(path).identity())
 
 
 def _line_up(
@@ -98,15 +98,18 @@ def _line_up(
 def _write(results: Results, runners: list[Runner], path: Path) -> None:
     """results.json, table.csv, table.md, and histories/ with an archive for each sampler."""
     files = {runner.contestant.name: f"{HISTORIES}/{_file_name(runner.contestant.name)}.npz" for runner in runners}
-    entries = tuple(dataclasses.replace(entry, history=files[entry.name]) for entry in results.entries)
-    results = dataclasses.replace(results, entries=entries)
     (path / HISTORIES).mkdir()
     for runner in runners:
         if runner.rows:
             runner.streams.save(path / files[runner.contestant.name])
-    (path / "table.csv").write_text(table.comma_separated(results), encoding="utf-8")
-    (path / "table.md").write_text(table.markdown(results), encoding="utf-8")
-    write_json(path / RESULTS, to_json(results))
+    entries = tuple(
+        dataclasses.replace(entry, history=file, history_sha256=fingerprint(path / file))
+        for entry, file in ((entry, files[entry.name]) for entry in results.entries)
+    )
+    results = dataclasses.replace(results, entries=entries)
+    write_whole(path / "table.csv", table.comma_separated(results).encode())
+    write_whole(path / "table.md", table.markdown(results).encode())
+    write_json(path / RESULTS, to_json(results), RunDirectory(path).identity())
 
 
 def _file_name(name: str) -> str:

@@ -46,7 +46,7 @@ class CompareConfig:
 
     def __post_init__(self) -> None:
         """Refuse what cannot run."""
-        require(all(side >= 2 for side in self.lattice), "lattice", self.lattice, "sides of at least 2")
+        require(all(2 <= side <= 10**4 for side in self.lattice), "lattice", self.lattice, "sides from 2 to 10000")
         require(0 < self.beta <= 10_000, "beta", self.beta, "a number above 0 and up to 10000")
         require(len(self.integrators) > 0, "integrators", self.integrators, "at least one of leapfrog and omelyan")
         for name, lengths in (("lengths", self.lengths), ("hit-lengths", self.hit_lengths)):
@@ -57,8 +57,8 @@ class CompareConfig:
         if not self.acceptances and not self.step_sizes:
             raise UserError("HMC needs steps of some size: give --acceptances or --step-sizes.")
         require(all(0 < size < math.inf for size in self.step_sizes), "step-sizes", self.step_sizes, "positive numbers")
-        require(self.hits >= 0, "hits", self.hits, "0 or more")
-        require(self.chains >= 2, "chains", self.chains, "at least 2")
+        require(0 <= self.hits <= 10**9, "hits", self.hits, "from 0 to 1000000000")
+        require(2 <= self.chains <= 10**7, "chains", self.chains, "from 2 to 10000000")
         require(0 < self.precision < 1, "precision", self.precision, "between 0 and 1")
         require(0 < self.budget < math.inf, "budget", self.budget, "a positive number of seconds")
         require(0 <= self.seed < 2**32, "seed", self.seed, "a whole number from 0 to 4294967295")

@@ -10,12 +10,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from dlhmc import models
 from dlhmc.comparison.config import CompareConfig
 from dlhmc.comparison.cost import trajectory_cost
 from dlhmc.integrators import INTEGRATORS
 from dlhmc.kernels import HMC, Exact, Info, InstantonHits, Kernel, State
 from dlhmc.leaves import integer, leaf
 from dlhmc.names import Scheme
+from dlhmc.runs import targets
 from dlhmc.runs.engine import Carry, Schedule, advance
 from dlhmc.runs.sampling import learned_kernel
 from dlhmc.targets.contract import ExactDraws, Field, Target
@@ -139,6 +141,7 @@ def learned_contestants(config: CompareConfig, target: Target) -> list[Contestan
     contestants = []
     short = [Path(model).stem if Path(model).is_file() else Path(model).name for model in config.model]
     for model, name in zip(config.model, short, strict=True):
+        targets.require_target_of_model(models.find(model), "u1", config.lattice)
         kernel = learned_kernel(model, target)
         cost = trajectory_cost(kernel.trajectory, target)
         contestants.append(

@@ -1,18 +1,16 @@
 """The host loop that every run shares: chunk after chunk, with progress, metrics, checkpoints and signals between."""
 
-import json
-import os
 import shlex
 import time
 from abc import ABC, abstractmethod
-from contextlib import ExitStack
-from pathlib import Path
+from contextlib import ExitStack, closing
 from typing import Any, NamedTuple
 
 from rich.console import Console
 
 from dlhmc import processes
 from dlhmc.errors import ExitCode, UserError
+from dlhmc.runs import metrics
 from dlhmc.runs.checkpoint import Checkpoints
 from dlhmc.runs.directory import RunDirectory
 from dlhmc.runs.interruption import Interruption, watch_signals
@@ -20,7 +18,8 @@ from dlhmc.runs.progress import Display
 from dlhmc.runs.tensorboard import event_file
 
 _SECONDS_PER_CHUNK = 1.0
-_SECONDS_BETWEEN_CHECKPOINTS = 10.0
+# A chunk ends with a checkpoint unless saving would take more than this part of the time.
+_TIME_FOR_CHECKPOINTS = 0.05
 _FIRST_CHUNK = 8
 
 
@@ -39,8 +38,8 @@ class Work(ABC):
         """Make the files of a new run."""
 
     @abstractmethod
-    def resume(self, checkpoints: Checkpoints) -> int:
-        """Take up the newest intact checkpoint and return its step."""
+    def resume(self, checkpoints: Checkpoints) -> tuple[int, dict[str, Any]]:
+        """Take up the newest intact checkpoint and return its step and notes."""
 
     @abstractmethod
     def compile(self) -> None:
@@ -105,12 +104,20 @@ def execute(
     quiet = conditions.quiet or not first
     shown = Console(quiet=True) if quiet else console
     with watch_signals(conditions.time_limit) as interruption:
-        checkpoints = Checkpoints(directory.checkpoints, create=not resuming)
-        step = work.resume(checkpoints) if resuming else 0
-        if resuming and first:
-            forget_metrics_after(directory.metrics, step)
-        if not resuming:
+        step = 0
+        if resuming and not directory.never_began():
+            checkpoints = Checkpoints(directory.checkpoints, run=directory.identity(), create=False)
+            step, notes = work.resume(checkpoints)
+            if first:
+                metrics.cut(directory.metrics, notes)
+            for problem in checkpoints.passed_over if first else ():
+                text = f"damaged, so an earlier checkpoint is used (step {step}): {problem}"
+                console.print(text, style="red", markup=False, highlight=False, soft_wrap=True)
+        else:
+            if first:
+                directory.clear()
             work.create()
+            checkpoints = Checkpoints(directory.checkpoints, run=directory.identity())
             checkpoints.save(0, *work.checkpoint())
         display = Display(console, work.title, work.total, quiet=quiet)
         with display.running(step):
@@ -158,50 +165,41 @@ def drive(
 ) -> tuple[int, ExitCode]:
     """Run from `step` until done or interrupted, save, and return the step reached and why it ended."""
     length = min(work.capacity, chunk or _FIRST_CHUNK)
-    saved = time.monotonic()
     code = ExitCode.OK
     with ExitStack() as files:
-        metrics, events = None, None
+        lines, events = None, None
         if processes.is_first():
-            metrics = files.enter_context(directory.metrics.open("a", encoding="utf-8"))
+            lines = files.enter_context(closing(metrics.MetricsFile(directory.metrics)))
             events = files.enter_context(event_file(directory.tensorboard, step)) if work.tensorboard else None
+
+        def save() -> float:
+            """Save, and say when it is worth saving again."""
+            started = time.monotonic()
+            tree, notes = work.checkpoint()
+            checkpoints.save(step, tree, notes if lines is None else notes | lines.seal())
+            ended = time.monotonic()
+            return ended + (ended - started) / _TIME_FOR_CHECKPOINTS
+
+        due = time.monotonic() + _SECONDS_PER_CHUNK
         while step < work.total and work.verdict() is None:
-            due = time.monotonic() - saved > _SECONDS_BETWEEN_CHECKPOINTS
-            code, length, save = decide_together(interruption.exit_code, length, save=due)
-            if save:
-                checkpoints.save(step, *work.checkpoint())
-                saved = time.monotonic()
+            code, length, is_due = decide_together(interruption.exit_code, length, save=time.monotonic() > due)
+            if is_due:
+                due = save()
             if code != ExitCode.OK:
                 break
             count = min(length, work.next_stop(step) - step)
             started = time.perf_counter()
             work.advance(step, count)
+            directory.require_still_there()
             rate = count / (time.perf_counter() - started)
             step += count
             figures = {"steps_per_second": rate} | work.metrics()
-            if metrics is not None:
-                metrics.write(json.dumps({"step": step} | figures) + "\n")
-                metrics.flush()
+            if lines is not None:
+                lines.append({"step": step} | figures)
             if events is not None:
                 events.add(step, figures)
             display.update(step, f"{work.facts()}  {float(f'{rate:.3g}'):g}/s")
             if chunk is None:
                 length = max(1, min(work.capacity, round(rate * _SECONDS_PER_CHUNK)))
-    checkpoints.save(step, *work.checkpoint())
+        save()
     return step, code
-
-
-def forget_metrics_after(path: Path, step: int) -> None:
-    """Drop what a run wrote to metrics.jsonl after the checkpoint that it resumes from."""
-    if not path.exists():
-        return
-    kept = []
-    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
-        try:
-            if json.loads(line)["step"] <= step:
-                kept.append(line + "\n")
-        except (ValueError, KeyError, TypeError):
-            continue  # the line that was being written when the run died
-    temporary = path.with_suffix(".tmp")
-    temporary.write_text("".join(kept), encoding="utf-8")
-    os.replace(temporary, path)

@@ -1,5 +1,6 @@
 """A sampling run from start to end."""
 
+import functools
 import math
 import time
 from collections.abc import Callable
@@ -19,9 +20,9 @@ from dlhmc.integrators import INTEGRATORS
 from dlhmc.kernels import DLHMC, HMC, Exact, InstantonHits, Kernel, State
 from dlhmc.leaves import integer, leaf, on_host
 from dlhmc.runs import targets
-from dlhmc.runs.checkpoint import Checkpoints
+from dlhmc.runs.checkpoint import Checkpoints, Notes
 from dlhmc.runs.config import SampleConfig
-from dlhmc.runs.directory import RunDirectory, new_run, old_run, open_run, write_json
+from dlhmc.runs.directory import RunDirectory, new_run, old_run, open_run, require_same_model, write_json
 from dlhmc.runs.engine import Carry, Schedule, advance, begin
 from dlhmc.runs.history import History
 from dlhmc.runs.loop import PLAIN, Conditions, Work, execute
@@ -53,7 +54,7 @@ def plan(config: SampleConfig) -> Plan:
     if config.kernel == "exact":
         kernel, leapfrog_steps = Exact(target, targets.require_draws(draws)), 0
     elif config.model is not None:
-        targets.require_target_of_model(models.find(config.model), config.target)
+        targets.require_target_of_model(models.find(config.model), config.target, config.lattice)
         learned = learned_kernel(config.model, target)
         kernel, leapfrog_steps = learned, len(learned.trajectory)
     else:
@@ -71,7 +72,7 @@ def learned_kernel(name: str, target: Target) -> DLHMC:
     file = models.find(name)
     built_from, description = models.read_config(file)
     like = eqx.filter_eval_shape(models.build, built_from, target, jax.random.key(0))
-    return DLHMC(target, models.load(file, like), symmetric=bool(description.get("symmetric", False)))
+    return DLHMC(target, models.load(file, like), symmetric=description.get("symmetric") is True)
 
 
 def sample(
@@ -94,6 +95,7 @@ def sample(
 def resume(path: Path, console: Console, conditions: Conditions = PLAIN) -> ExitCode:
     """Go on with an interrupted run."""
     with old_run("sample", SampleConfig, path) as (directory, config), jax.enable_x64(config.float64):
+        require_same_model(directory, config)
         work = Sampling(config, directory, *prepare(config, conditions))
         return execute(work, directory, console, conditions, resuming=True, chunk=config.chunk)
 
@@ -128,19 +130,51 @@ def show_summary(path: Path, console: Console) -> dict[str, Any]:
     """The results so far of a run, finished or not."""
     directory, config = open_run("sample", SampleConfig, path)
     with jax.enable_x64(config.float64):
+        require_same_model(directory, config)
         planned = plan(config)
-        target = planned.target
-        step, notes = Checkpoints(directory.checkpoints, create=False).newest_notes()
-        rows = step - config.warmup
-        if rows < 1:
-            raise UserError(f"{path} has no measurements yet: go on with 'dlhmc resume {path}'.")
-        summary = summarise(
-            config, target, planned.leapfrog_steps, History.open(directory.history, "r"), rows, notes["seconds"]
-        )
-        show(summary, target, console)
-    if rows < config.trajectories:
-        console.print(f"not finished: {rows} of {config.trajectories} trajectories")
+        found = measured(directory, config)
+        for problem in found.problems:
+            text = f"damaged, so these are the results of an earlier checkpoint: {problem}"
+            console.print(text, style="red", markup=False, highlight=False, soft_wrap=True)
+        summary = summarise(config, planned.target, planned.leapfrog_steps, found.history, found.rows, found.seconds)
+        show(summary, planned.target, console)
+    if found.rows < config.trajectories:
+        console.print(f"not finished: {found.rows} of {config.trajectories} trajectories")
     return summary
+
+
+class Measured(NamedTuple):
+    """What the newest intact checkpoint of a run vouches for."""
+
+    history: History
+    rows: int
+    seconds: float
+    #: what is wrong with newer checkpoints
+    problems: list[str]
+
+
+def measured(directory: RunDirectory, config: SampleConfig) -> Measured:
+    """The measurements of a run so far, every one as it was written."""
+    history = History.open(directory.history, "r")
+    checkpoints = Checkpoints(directory.checkpoints, run=directory.identity(), create=False, read_only=True)
+    step, notes = checkpoints.newest_notes(functools.partial(_verify, config, history))
+    rows = step - config.warmup
+    if rows < 1:
+        raise UserError(f"{directory.path} has no measurements yet: go on with 'dlhmc resume {directory.path}'.")
+    return Measured(history, rows, float(notes["seconds"]), checkpoints.passed_over)
+
+
+def _verify(config: SampleConfig, history: History, step: int, notes: Notes) -> None:
+    """Refuse a history that is not the one of the checkpoint."""
+    kept = sum(after <= step for after in _kept_after(config))
+    rows = max(0, step - config.warmup)
+    history.verify((config.trajectories, config.chains), rows, kept, notes["history"])
+
+
+def _kept_after(config: SampleConfig) -> list[int]:
+    """A configuration is kept after these trajectories (warm-up included): evenly spaced, the last one among them."""
+    kept = config.keep_configurations
+    return [config.warmup + math.ceil((i + 1) * config.trajectories / kept) for i in range(kept)]
 
 
 class Sampling(Work):
@@ -172,9 +206,7 @@ class Sampling(Work):
         self.carry = carry
         self.seconds = 0.0
         self._monitor = Monitor(self.plan.target)
-        # A configuration is kept after these trajectories (warm-up included): evenly spaced, the last one among them.
-        kept = config.keep_configurations
-        self._kept_after = [config.warmup + math.ceil((i + 1) * config.trajectories / kept) for i in range(kept)]
+        self._kept_after = _kept_after(config)
 
     def create(self) -> None:
         """The empty history of a new run."""
@@ -198,14 +230,16 @@ class Sampling(Work):
             _, shapes = eqx.filter_eval_shape(advance, *self._arguments(0, 0))
         return {name: np.zeros(s.shape[1:], s.dtype) for name, s in shapes.items()}
 
-    def resume(self, checkpoints: Checkpoints) -> int:
-        """Take up the newest intact checkpoint and return its step."""
-        step, self.carry, notes = checkpoints.restore(self.carry)
-        self.seconds = float(notes["seconds"])
+    def resume(self, checkpoints: Checkpoints) -> tuple[int, Notes]:
+        """Take up the newest checkpoint that is intact and whose measurements are."""
         self.history = History.open(self._directory.history)
+        step, self.carry, notes = checkpoints.restore(
+            self.carry, functools.partial(_verify, self._config, self.history)
+        )
+        self.seconds = float(notes["seconds"])
         if processes.is_first():
-            self.history.check(max(0, step - self._config.warmup), self._rows())
-        return step
+            self.history.forget_after(max(0, step - self._config.warmup))
+        return step, notes
 
     def compile(self) -> None:
         """Compile before the clock starts."""
@@ -225,6 +259,7 @@ class Sampling(Work):
         skipped = min(max(0, self._config.warmup - step), count)
         if skipped == count:
             return
+        self._directory.require_still_there()
         self.history.write(step + skipped - self._config.warmup, buffers, slice(skipped, count))
         # Of several processes each sees its own chains only.
         self._monitor.add({name: own_part(buffer)[skipped:count] for name, buffer in buffers.items()})
@@ -252,9 +287,9 @@ class Sampling(Work):
         """The same for people."""
         return self._monitor.facts()
 
-    def checkpoint(self) -> tuple[Carry, dict[str, Any]]:
-        """Chains, tuner, and the time used."""
-        return self.carry, {"seconds": self.seconds}
+    def checkpoint(self) -> tuple[Carry, Notes]:
+        """Chains, tuner, the time used, and fingerprints of the history."""
+        return self.carry, {"seconds": self.seconds, "history": self.history.digests()}
 
     def finish(self, console: Console) -> None:
         """Write summary.json and show the table."""
@@ -262,8 +297,10 @@ class Sampling(Work):
         if self.plan.kernel.tunable_step_size() is not None:
             tuned = " (tuned)" if self.plan.tune else ""
             console.print(f"step size {self.step_size:.4g}{tuned}", highlight=False)
+        notes = {"history": self.history.digests()}
+        _verify(config, self.history, self.total, notes)  # what was written is what the disk gives back
         summary = summarise(config, target, self.plan.leapfrog_steps, self.history, config.trajectories, self.seconds)
-        write_json(self._directory.summary, summary)
+        write_json(self._directory.summary, summary, self._directory.identity())
         if self._show_results:
             show(summary, target, console)
             console.print(f"written to {self._directory.path}", markup=False, highlight=False, soft_wrap=True)

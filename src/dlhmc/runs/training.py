@@ -19,6 +19,7 @@ from rich.console import Console
 from dlhmc import models, processes, rng
 from dlhmc.devices import Devices, spread
 from dlhmc.errors import ExitCode
+from dlhmc.files import fingerprint
 from dlhmc.layers.rings import default_radii
 from dlhmc.leaves import integer, leaf, on_host
 from dlhmc.models import ModelConfig
@@ -162,12 +163,12 @@ def begin_state(config: TrainConfig, algorithm: Algorithm, draws: ExactDraws | N
     """Parameters, chains and optimiser before the first step, burn-in included."""
     seed = integer(config.seed, np.uint32)
     build = eqx.filter_jit(lambda s: models.build(model_config(config), algorithm.target, _model_key(s)))
-    if config.model is None:
-        trajectory = build(seed)
-    else:
+    trajectory = build(seed)
+    if config.model is not None:
         file = models.find(config.model)
-        targets.require_target_of_model(file, config.target)
-        trajectory = models.load(file, build(seed))
+        targets.require_target_of_model(file, config.target, config.lattice)
+        targets.require_layers_of_model(file, model_config(config))
+        trajectory = models.load(file, trajectory)
 
     @eqx.filter_jit
     def begin(algorithm: Algorithm, trajectory: Any, draws: ExactDraws | None, seed: Array) -> TrainState:
@@ -214,14 +215,14 @@ class Training(Work):
     def create(self) -> None:
         """Nothing but the checkpoint."""
 
-    def resume(self, checkpoints: Checkpoints) -> int:
+    def resume(self, checkpoints: Checkpoints) -> tuple[int, dict[str, Any]]:
         """Parameters, optimiser, chains, guard, good and best parameters."""
         arrays, static = eqx.partition(self.state, eqx.is_array)
         step, arrays, notes = checkpoints.restore(arrays)
         self.state = eqx.combine(arrays, static)
         self.seconds = float(notes["seconds"])
         self._recent = {name: np.asarray(rows, self.state.x.dtype) for name, rows in notes["recent"].items()}
-        return step
+        return step, notes
 
     def compile(self) -> None:
         """Compile before the clock starts."""
@@ -303,7 +304,12 @@ class Training(Work):
         best = np.isfinite(float(self.state.guard.best_objective))
         self._save_model("best" if best else "trajectory")
         m = self.metrics()
-        write_json(self._directory.summary, m | {"seconds": self.seconds, "steps": self._config.steps})
+        saved = {
+            "seconds": self.seconds,
+            "steps": self._config.steps,
+            "model_sha256": fingerprint(self._directory.model),
+        }
+        write_json(self._directory.summary, m | saved, self._directory.identity())
         model, target = self._directory.path, f"--target {self._config.target}"
         if self._config.lattice is not None:
             target = f"--lattice {' '.join(map(str, self._config.lattice))} --beta {self._config.beta:g}"
