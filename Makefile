@@ -8,7 +8,7 @@ CHROMIUM ?= /usr/bin/chromium
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test test-all test-browser lint format bench soak clean
+.PHONY: help demo test test-all test-browser lint format bench soak verify clean
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
@@ -50,9 +50,11 @@ format: $(READY)  ## put the code into shape
 bench: $(READY)  ## speed against BlackJAX, NumPy and the machine's limits
 	@$(BIN)/dlhmc bench
 
-MINUTES ?= 60
 soak: $(READY)  ## an hour of sampling (MINUTES=60): constant speed, memory and open files
-	@$(BIN)/python scripts/soak.py --minutes $(MINUTES) --out soak
+	@$(BIN)/python scripts/soak.py --minutes $(or $(MINUTES),60) --out soak
+
+verify: $(READY)  ## every sampler against exact results, new seeds (MINUTES=15, SEED= to repeat)
+	@$(BIN)/python scripts/verify.py --minutes $(or $(MINUTES),15) $(if $(SEED),--seed $(SEED))
 
 clean:  ## remove the environment and caches
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
