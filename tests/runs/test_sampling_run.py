@@ -138,6 +138,7 @@ SUMMARY = {
     "nonfinite_rejected": None,
     "nonfinite_fraction": None,
     "warnings": None,
+    "precision": None,
     "seconds": None,
     "microseconds_per_trajectory": None,
     "microseconds_per_independent": None,

@@ -70,6 +70,10 @@ class Work(ABC):
         """The next step that must end a chunk."""
         return self.total
 
+    def inspect(self, step: int) -> None:
+        """Look after the run, between two chunks; what is found is for the verdict."""
+        return
+
     def verdict(self) -> str | None:
         """Why the run cannot go on, in one sentence; None while it can."""
         return None
@@ -86,6 +90,8 @@ class Conditions(NamedTuple):
     time_limit: float | None = None
     #: print nothing but errors
     quiet: bool = False
+    #: seconds between two checks of the rounding errors of a sampling run
+    check_every: float = 600.0
 
 
 PLAIN = Conditions()
@@ -178,6 +184,7 @@ def drive(
             work.advance(step, count)
             rate = count / (time.perf_counter() - started)
             step += count
+            work.inspect(step)
             figures = {"steps_per_second": rate} | work.metrics()
             if metrics is not None:
                 metrics.write(json.dumps({"step": step} | figures) + "\n")

@@ -25,6 +25,7 @@ from dlhmc.runs.engine import Carry, Schedule, advance, begin
 from dlhmc.runs.history import History
 from dlhmc.runs.loop import PLAIN, Conditions, Work, execute
 from dlhmc.runs.monitor import Monitor
+from dlhmc.runs.precision import TOLERANCE, Precision, check_precision
 from dlhmc.runs.summary import show, summarise, what_ran
 from dlhmc.targets import ExactDraws, Target
 
@@ -86,14 +87,14 @@ def sample(
         # Before anything is written: a model may not fit, or the chains may not be shared.
         prepared = _prepare(config, conditions)
         with new_run("sample", config, path) as directory:
-            work = Sampling(config, directory, *prepared, show_results=show_results)
+            work = Sampling(config, directory, *prepared, show_results=show_results, check_every=conditions.check_every)
             return execute(work, directory, console, conditions, resuming=False, chunk=config.chunk)
 
 
 def resume(path: Path, console: Console, conditions: Conditions = PLAIN) -> ExitCode:
     """Go on with an interrupted run."""
     with old_run("sample", SampleConfig, path) as (directory, config), jax.enable_x64(config.float64):
-        work = Sampling(config, directory, *_prepare(config, conditions))
+        work = Sampling(config, directory, *_prepare(config, conditions), check_every=conditions.check_every)
         return execute(work, directory, console, conditions, resuming=True, chunk=config.chunk)
 
 
@@ -117,13 +118,55 @@ def show_summary(path: Path, console: Console) -> dict[str, Any]:
         rows = step - config.warmup
         if rows < 1:
             raise UserError(f"{path} has no measurements yet: go on with 'dlhmc resume {path}'.")
+        history = History.open(directory.history, "r")
         summary = summarise(
-            config, target, planned.leapfrog_steps, History.open(directory.history, "r"), rows, notes["seconds"]
+            config, target, planned.leapfrog_steps, history, rows, notes["seconds"], precision_of(notes)
         )
         show(summary, target, console)
     if rows < config.trajectories:
         console.print(f"not finished: {rows} of {config.trajectories} trajectories")
     return summary
+
+
+def examine(planned: Plan, carry: Carry, seed: int, step: int) -> Precision | None:
+    """The rounding errors of a run where it is now; None for a kernel that makes no trajectories."""
+    kernel = planned.kernel
+    if planned.tune:
+        kernel = kernel.with_step_size(np.exp(np.asarray(carry.tuner.log_average)))
+    return check_precision(kernel, np.asarray(carry.state.x), seed, step)
+
+
+def precision_of(notes: dict[str, Any]) -> Precision | None:
+    """What a checkpoint knows of rounding errors."""
+    written = notes.get("precision")
+    return None if written is None else Precision(**written)
+
+
+def advice(precision: Precision, config: SampleConfig) -> str:
+    """What to do about rounding errors that are too large."""
+    steps = "another --model" if config.model else "a smaller --step-size or fewer --leapfrog-steps"
+    double = "" if config.float64 else "--float64, "
+    return (
+        f"Rounding errors are too large for exact sampling ({precision}; the limit is {TOLERANCE:g}): "
+        f"start anew with {double}{steps}."
+    )
+
+
+def check_run(path: Path, console: Console) -> ExitCode:
+    """The rounding errors of a run, finished or not, at its last checkpoint."""
+    directory, config = open_run("sample", SampleConfig, path)
+    with jax.enable_x64(config.float64):
+        planned, _, carry = _prepare(config, PLAIN)
+        step, carry, _ = Checkpoints(directory.checkpoints, create=False).restore(carry)
+        found = examine(planned, carry, config.seed, step)
+    if found is None:
+        console.print(f"the kernel {config.kernel} makes no trajectories: there is nothing to check", highlight=False)
+        return ExitCode.OK
+    if not found.fine:
+        console.print(advice(found, config), style="red", markup=False, highlight=False, soft_wrap=True)
+        return ExitCode.WRONG
+    console.print(f"fine: {found}", markup=False, highlight=False, soft_wrap=True)
+    return ExitCode.OK
 
 
 class Sampling(Work):
@@ -140,6 +183,7 @@ class Sampling(Work):
         carry: Carry,
         *,
         show_results: bool = True,
+        check_every: float = PLAIN.check_every,
     ) -> None:
         self._config = config
         self._directory = directory
@@ -155,6 +199,9 @@ class Sampling(Work):
         self.carry = carry
         self.seconds = 0.0
         self._monitor = Monitor(self.plan.target)
+        self._check_every = check_every
+        self._last_check = time.monotonic()
+        self._precision: Precision | None = None
         # A configuration is kept after these trajectories (warm-up included): evenly spaced, the last one among them.
         kept = config.keep_configurations
         self._kept_after = [config.warmup + math.ceil((i + 1) * config.trajectories / kept) for i in range(kept)]
@@ -185,6 +232,7 @@ class Sampling(Work):
         """Take up the newest intact checkpoint and return its step."""
         step, self.carry, notes = checkpoints.restore(self.carry)
         self.seconds = float(notes["seconds"])
+        self._precision = precision_of(notes)
         self.history = History.open(self._directory.history)
         if processes.is_first():
             self.history.check(max(0, step - self._config.warmup), self._rows())
@@ -215,6 +263,20 @@ class Sampling(Work):
         if step + count in self._kept_after:
             self.history.write_configuration(self._kept_after.index(step + count), self.carry.state.x)
 
+    def inspect(self, step: int) -> None:
+        """Check the rounding errors now and then, once the step size is known; it compiles two functions more."""
+        early = step < self._config.warmup or time.monotonic() - self._last_check < self._check_every
+        if early or processes.several():  # several would have to agree on when, and on what follows
+            return
+        found = examine(self.plan, self.carry, self._config.seed, step)
+        if found is not None:
+            self._precision = found.worst(self._precision)
+        self._last_check = time.monotonic()
+
+    def verdict(self) -> str | None:
+        """Why the samples cannot be trusted, where that is known."""
+        return None if self._precision is None or self._precision.fine else advice(self._precision, self._config)
+
     def next_stop(self, step: int) -> int:
         """The next trajectory after which a configuration is kept, or the last one."""
         return next((stop for stop in self._kept_after if stop > step), self.total)
@@ -229,7 +291,12 @@ class Sampling(Work):
 
     def metrics(self) -> dict[str, float]:
         """Figures of the run so far."""
-        return self._monitor.metrics() | ({"step_size": self.step_size} if self.plan.tune else {})
+        figures = self._monitor.metrics() | ({"step_size": self.step_size} if self.plan.tune else {})
+        if self._precision is not None:
+            figures["irreversibility"] = self._precision.irreversibility
+            if self._precision.acceptance_error is not None:
+                figures["acceptance_error"] = self._precision.acceptance_error
+        return figures
 
     def facts(self) -> str:
         """The same for people."""
@@ -237,7 +304,8 @@ class Sampling(Work):
 
     def checkpoint(self) -> tuple[Carry, dict[str, Any]]:
         """Chains, tuner, and the time used."""
-        return self.carry, {"seconds": self.seconds}
+        precision = None if self._precision is None else self._precision._asdict()
+        return self.carry, {"seconds": self.seconds, "precision": precision}
 
     def finish(self, console: Console) -> None:
         """Write summary.json and show the table."""
@@ -245,7 +313,15 @@ class Sampling(Work):
         if self.plan.kernel.tunable_step_size() is not None:
             tuned = " (tuned)" if self.plan.tune else ""
             console.print(f"step size {self.step_size:.4g}{tuned}", highlight=False)
-        summary = summarise(config, target, self.plan.leapfrog_steps, self.history, config.trajectories, self.seconds)
+        summary = summarise(
+            config,
+            target,
+            self.plan.leapfrog_steps,
+            self.history,
+            config.trajectories,
+            self.seconds,
+            self._precision,
+        )
         write_json(self._directory.summary, summary)
         if self._show_results:
             show(summary, target, console)

@@ -9,6 +9,7 @@ from rich.table import Table
 
 from dlhmc.runs.config import SampleConfig
 from dlhmc.runs.history import History, Rows
+from dlhmc.runs.precision import Precision
 from dlhmc.statistics import AutocorrelationTime, Estimate, format_uncertainty, gamma_method, mean_and_error
 from dlhmc.targets.contract import Target
 
@@ -24,7 +25,13 @@ def what_ran(config: SampleConfig) -> dict[str, Any]:
 
 
 def summarise(
-    config: SampleConfig, target: Target, leapfrog_steps: int, history: History, rows: int, seconds: float
+    config: SampleConfig,
+    target: Target,
+    leapfrog_steps: int,
+    history: History,
+    rows: int,
+    seconds: float,
+    precision: Precision | None = None,
 ) -> dict[str, Any]:
     """Everything in summary.json, from the first `rows` trajectories of the history."""
 
@@ -50,6 +57,7 @@ def summarise(
         {"mean": 1.0, "error": 0.0} if config.kernel == "exact" else _plain(mean_and_error(weights))
     )
     summary |= nonfinite_figures(int(series("nonfinite").total()), rows * config.chains)
+    summary["precision"] = None if precision is None else precision._asdict()
     per_trajectory = 1e6 * seconds / (rows * config.chains)
     slowest = max((tau.value if tau.resolved else math.inf for tau in taus.values()), default=math.inf)
     summary |= {
@@ -145,6 +153,8 @@ def show(summary: dict[str, Any], target: Target, console: Console) -> None:
     console.print(
         f"{summary['microseconds_per_trajectory']:.4g} µs a trajectory and chain{per_independent}", highlight=False
     )
+    if summary["precision"] is not None:
+        console.print(f"rounding: {Precision(**summary['precision'])}", markup=False, highlight=False, soft_wrap=True)
     show_warnings(summary, console)
 
 
