@@ -64,7 +64,8 @@ def test_the_worst_of_two():
     one, other = Precision(1, 0.1, 0.02, 0.3), Precision(2, 0.01, 0.2, 0.03)
     assert one.worst(other) == Precision(3, 0.1, 0.2, 0.3)
     assert one.worst(None) == one
-    assert str(one) == ("probabilities of acceptance to 0.1, energies there and back to 0.02, links to 0.3 (1 check)")
+    said = "0.1 in the probability of acceptance, 0.02 in the energy there and back, 0.3 in x (1 check)"
+    assert str(one) == said
 
 
 def test_a_run_that_is_checked_is_the_same_run(tmp_path, capsys):
@@ -77,14 +78,14 @@ def test_a_run_that_is_checked_is_the_same_run(tmp_path, capsys):
     assert 0 < precision["irreversibility"] < 1e-4
     assert metrics(checked)[-1]["irreversibility"] == precision["irreversibility"]
     assert metrics(checked)[-1]["acceptance_error"] == precision["acceptance_error"]
-    line = f"rounding: {Precision(**precision)}"
+    line = f"rounding errors: {Precision(**precision)}"
     assert line in screen.getvalue()
     sampling.show_summary(checked, Console(file=(again := io.StringIO())))
     assert line in again.getvalue()
     # A run of a moment is not checked by itself, but can be afterwards.
     assert json.loads((plain / "summary.json").read_text())["precision"] is None
     assert cli.run(["doctor", str(plain)]) == ExitCode.OK
-    assert "fine: probabilities of acceptance to" in capsys.readouterr().out
+    assert "rounding errors are small" in capsys.readouterr().out
 
 
 def test_a_run_that_cannot_be_trusted_is_stopped(tmp_path, capsys):

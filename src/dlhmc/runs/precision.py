@@ -33,7 +33,7 @@ class Precision(NamedTuple):
     acceptance_error: float | None
     #: change of the energy on the way there and back, as far as it is accepted
     irreversibility: float
-    #: largest distance of a link or component from where it started, there and back
+    #: largest distance of a component of x from where it started, there and back
     distance: float
 
     @property
@@ -58,9 +58,9 @@ class Precision(NamedTuple):
     def __str__(self) -> str:
         acceptance = ""
         if self.acceptance_error is not None:
-            acceptance = f"probabilities of acceptance to {self.acceptance_error:.1g}, "
-        energy = f"energies there and back to {self.irreversibility:.1g}, links to {self.distance:.1g}"
-        return f"{acceptance}{energy} ({self.checks} {'check' if self.checks == 1 else 'checks'})"
+            acceptance = f"{self.acceptance_error:.1g} in the probability of acceptance, "
+        others = f"{self.irreversibility:.1g} in the energy there and back, {self.distance:.1g} in x"
+        return f"{acceptance}{others} ({self.checks} {'check' if self.checks == 1 else 'checks'})"
 
 
 def check_precision(kernel: Kernel, x: NDArray[Any], seed: int, step: int) -> Precision | None:

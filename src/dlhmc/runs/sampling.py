@@ -147,7 +147,7 @@ def advice(precision: Precision, config: SampleConfig) -> str:
     steps = "another --model" if config.model else "a smaller --step-size or fewer --leapfrog-steps"
     double = "" if config.float64 else "--float64, "
     return (
-        f"Rounding errors are too large for exact sampling ({precision}; the limit is {TOLERANCE:g}): "
+        f"Rounding errors are too large for exact sampling, {precision}, with a limit of {TOLERANCE:g}: "
         f"start anew with {double}{steps}."
     )
 
@@ -165,7 +165,7 @@ def check_run(path: Path, console: Console) -> ExitCode:
     if not found.fine:
         console.print(advice(found, config), style="red", markup=False, highlight=False, soft_wrap=True)
         return ExitCode.WRONG
-    console.print(f"fine: {found}", markup=False, highlight=False, soft_wrap=True)
+    console.print(f"rounding errors are small: {found}", markup=False, highlight=False, soft_wrap=True)
     return ExitCode.OK
 
 

@@ -154,7 +154,9 @@ def show(summary: dict[str, Any], target: Target, console: Console) -> None:
         f"{summary['microseconds_per_trajectory']:.4g} µs a trajectory and chain{per_independent}", highlight=False
     )
     if summary["precision"] is not None:
-        console.print(f"rounding: {Precision(**summary['precision'])}", markup=False, highlight=False, soft_wrap=True)
+        console.print(
+            f"rounding errors: {Precision(**summary['precision'])}", markup=False, highlight=False, soft_wrap=True
+        )
     show_warnings(summary, console)
 
 
