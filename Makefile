@@ -14,7 +14,7 @@ MINUTES ?= inf
 INPUTS ?= 10000
 SEED ?= 1
 
-.PHONY: help demo test test-all test-browser torture fuzz damage lint format bench clean
+.PHONY: help demo test test-all test-browser torture fuzz damage verify soak lint format bench clean
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
@@ -64,6 +64,12 @@ format: $(READY)  ## put the code into shape
 
 bench: $(READY)  ## speed against BlackJAX, NumPy and the machine's limits
 	@$(BIN)/dlhmc bench
+
+soak: $(READY)  ## an hour of sampling (MINUTES=60): constant speed, memory and open files
+	@$(BIN)/python scripts/soak.py --minutes $(or $(MINUTES),60) --out soak
+
+verify: $(READY)  ## every sampler against exact results, new seeds (MINUTES=15, SEED= to repeat)
+	@$(BIN)/python scripts/verify.py --minutes $(or $(MINUTES),15) $(if $(SEED),--seed $(SEED))
 
 clean:  ## remove the environment and caches
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -87,6 +87,8 @@ class LongRun(Quietable):
     """how many processes there are"""
     time_limit: str | None = None
     """stop by itself after this long, with everything saved: 55m, 1h30m, 90s"""
+    check_every: str = "10m"
+    """check the rounding errors of a sampling run this often, and stop it if they are too large"""
 
     def begin(self) -> "Conditions":
         """Join the other processes, if there are any, and say how to run."""
@@ -96,7 +98,8 @@ class LongRun(Quietable):
 
         limit = None if self.time_limit is None else parse_duration(self.time_limit)
         join(Membership(self.coordinator, self.process_id, self.num_processes))
-        return Conditions(self.devices, self.split_lattice, limit, self.quiet)
+        check_every = parse_duration(self.check_every)
+        return Conditions(self.devices, self.split_lattice, limit, self.quiet, check_every)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -291,10 +294,20 @@ class Models:
 
 @dataclasses.dataclass(frozen=True)
 class Doctor:
-    """Show devices, versions and memory, and check in a few seconds that sampling is correct on this machine."""
+    """Show devices, versions and memory, and check in a few seconds that sampling is correct on this machine.
+
+    With a directory: check the rounding errors of that sampling run. Example: dlhmc doctor runs/hmc7
+    """
+
+    directory: tyro.conf.Positional[Path | None] = None
+    """directory of a sampling run"""
 
     def __call__(self) -> ExitCode:
         """Run the command."""
+        if self.directory is not None:
+            from dlhmc.runs.sampling import check_run
+
+            return check_run(self.directory, _console())
         from dlhmc.doctor import doctor
 
         return doctor(_console())

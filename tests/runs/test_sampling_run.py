@@ -138,6 +138,9 @@ SUMMARY = {
     "tau_int_sine_charge": TIME,
     "exp_minus_dh": {"mean", "error"},
     "nonfinite_rejected": None,
+    "nonfinite_fraction": None,
+    "warnings": None,
+    "precision": None,
     "seconds": None,
     "microseconds_per_trajectory": None,
     "microseconds_per_independent": None,
@@ -200,7 +203,14 @@ def test_proposals_that_are_not_finite_are_rejected_counted_and_shown(tmp_path):
     assert summary["nonfinite_rejected"] == 20 * 4
     assert summary["acceptance"] == 0
     assert histories(tmp_path / "wild")["nonfinite"].all()
-    assert "\x1b[31m80 proposals were not finite and were rejected" in screen.getvalue()
+    assert summary["nonfinite_fraction"] == 1
+    assert len(summary["warnings"]) == 1
+    said = f"\x1b[31mWarning: {summary['warnings'][0]}"
+    assert "80 of 80 proposals (100 %) were not finite" in said
+    assert said in screen.getvalue()
+    screen.truncate(0)
+    sampling.show_summary(tmp_path / "wild", console)
+    assert said in screen.getvalue()
     for before, after in zip(state(tmp_path / "wild", 0), state(tmp_path / "wild"), strict=True):
         np.testing.assert_array_equal(before, after)
 

@@ -13,6 +13,7 @@ from rich.console import Console
 from small_runs import assert_tensorboard_shows_the_metrics, shown_by_tensorboard
 
 from dlhmc import cli, models
+from dlhmc.devices import Devices
 from dlhmc.errors import ExitCode, UserError
 from dlhmc.runs.checkpoint import Checkpoints
 from dlhmc.runs.config import SampleConfig, TrainConfig, load, save
@@ -50,6 +51,27 @@ def finished(tmp_path_factory):
     path = tmp_path_factory.mktemp("trained") / "run"
     assert train(TrainConfig(**SMALL), path, console(), QUIET) is ExitCode.OK
     return path
+
+
+def test_updates_that_are_skipped_and_parameters_that_are_not_finite_are_warned_of(finished, tmp_path):
+    """A finished run whose last state is spoiled by hand: the model must be of good parameters, and say so."""
+    config = TrainConfig(**SMALL)
+    algorithm, draws = plan(config)
+    state = begin_state(config, algorithm, draws)
+    spoiled = eqx.tree_at(lambda s: s.trajectory.layers.log_step_x, state, np.full(2, np.inf, np.float32))
+    spoiled = spoiled._replace(guard=spoiled.guard._replace(skipped=np.int32(3)))
+    screen = io.StringIO()
+    with new_run("train", config, tmp_path / "spoiled") as directory:
+        work = Training(config, directory, algorithm, Devices(), spoiled)
+        work._recent = {"gamma": np.ones(1), "acceptance": np.ones(1), "loss": np.zeros(1)}
+        work.finish(Console(file=screen))
+    assert all(np.isfinite(array).all() for array in arrays_of(directory.model).values())
+    summary = json.loads(directory.summary.read_text())
+    assert len(summary["warnings"]) == 2
+    assert all(f"Warning: {warning}" in screen.getvalue() for warning in summary["warnings"])
+    assert "3 of 12 updates were skipped" in screen.getvalue()
+    quiet = json.loads((finished / "summary.json").read_text())
+    assert (quiet["warnings"], quiet["nonfinite_fraction"]) == ([], 0)
 
 
 def final_state(path, config):

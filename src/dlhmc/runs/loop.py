@@ -69,6 +69,10 @@ class Work(ABC):
         """The next step that must end a chunk."""
         return self.total
 
+    def inspect(self, step: int) -> None:
+        """Look after the run, between two chunks; what is found is for the verdict."""
+        return
+
     def verdict(self) -> str | None:
         """Why the run cannot go on, in one sentence; None while it can."""
         return None
@@ -85,6 +89,8 @@ class Conditions(NamedTuple):
     time_limit: float | None = None
     #: print nothing but errors
     quiet: bool = False
+    #: seconds between two checks of the rounding errors of a sampling run
+    check_every: float = 600.0
 
 
 PLAIN = Conditions()
@@ -193,6 +199,7 @@ def drive(
             directory.require_still_there()
             rate = count / (time.perf_counter() - started)
             step += count
+            work.inspect(step)
             figures = {"steps_per_second": rate} | work.metrics()
             if lines is not None:
                 lines.append({"step": step} | figures)

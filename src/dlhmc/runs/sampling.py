@@ -27,6 +27,7 @@ from dlhmc.runs.engine import Carry, Schedule, advance, begin
 from dlhmc.runs.history import History
 from dlhmc.runs.loop import PLAIN, Conditions, Work, execute
 from dlhmc.runs.monitor import Monitor
+from dlhmc.runs.precision import TOLERANCE, Precision, check_precision
 from dlhmc.runs.summary import show, summarise, what_ran
 from dlhmc.targets import ExactDraws, Target
 
@@ -88,7 +89,7 @@ def sample(
         # Before anything is written: a model may not fit, or the chains may not be shared.
         prepared = prepare(config, conditions)
         with new_run("sample", config, path) as directory:
-            work = Sampling(config, directory, *prepared, show_results=show_results)
+            work = Sampling(config, directory, *prepared, show_results=show_results, check_every=conditions.check_every)
             return execute(work, directory, console, conditions, resuming=False, chunk=config.chunk)
 
 
@@ -96,7 +97,7 @@ def resume(path: Path, console: Console, conditions: Conditions = PLAIN) -> Exit
     """Go on with an interrupted run."""
     with old_run("sample", SampleConfig, path) as (directory, config), jax.enable_x64(config.float64):
         require_same_model(directory, config)
-        work = Sampling(config, directory, *prepare(config, conditions))
+        work = Sampling(config, directory, *prepare(config, conditions), check_every=conditions.check_every)
         return execute(work, directory, console, conditions, resuming=True, chunk=config.chunk)
 
 
@@ -136,7 +137,9 @@ def show_summary(path: Path, console: Console) -> dict[str, Any]:
         for problem in found.problems:
             text = f"damaged, so these are the results of an earlier checkpoint: {problem}"
             console.print(text, style="red", markup=False, highlight=False, soft_wrap=True)
-        summary = summarise(config, planned.target, planned.leapfrog_steps, found.history, found.rows, found.seconds)
+        summary = summarise(
+            config, planned.target, planned.leapfrog_steps, found.history, found.rows, found.seconds, found.precision
+        )
         show(summary, planned.target, console)
     if found.rows < config.trajectories:
         console.print(f"not finished: {found.rows} of {config.trajectories} trajectories")
@@ -149,6 +152,7 @@ class Measured(NamedTuple):
     history: History
     rows: int
     seconds: float
+    precision: Precision | None
     #: what is wrong with newer checkpoints
     problems: list[str]
 
@@ -156,12 +160,17 @@ class Measured(NamedTuple):
 def measured(directory: RunDirectory, config: SampleConfig) -> Measured:
     """The measurements of a run so far, every one as it was written."""
     history = History.open(directory.history, "r")
-    checkpoints = Checkpoints(directory.checkpoints, run=directory.identity(), create=False, read_only=True)
+    checkpoints = _checkpoints(directory)
     step, notes = checkpoints.newest_notes(functools.partial(_verify, config, history))
     rows = step - config.warmup
     if rows < 1:
         raise UserError(f"{directory.path} has no measurements yet: go on with 'dlhmc resume {directory.path}'.")
-    return Measured(history, rows, float(notes["seconds"]), checkpoints.passed_over)
+    return Measured(history, rows, float(notes["seconds"]), precision_of(notes), checkpoints.passed_over)
+
+
+def _checkpoints(directory: RunDirectory) -> Checkpoints:
+    """To look at, not to write."""
+    return Checkpoints(directory.checkpoints, run=directory.identity(), create=False, read_only=True)
 
 
 def _verify(config: SampleConfig, history: History, step: int, notes: Notes) -> None:
@@ -175,6 +184,48 @@ def _kept_after(config: SampleConfig) -> list[int]:
     """A configuration is kept after these trajectories (warm-up included): evenly spaced, the last one among them."""
     kept = config.keep_configurations
     return [config.warmup + math.ceil((i + 1) * config.trajectories / kept) for i in range(kept)]
+
+
+def examine(planned: Plan, carry: Carry, seed: int, step: int) -> Precision | None:
+    """The rounding errors of a run where it is now; None for a kernel that makes no trajectories."""
+    kernel = planned.kernel
+    if planned.tune:
+        kernel = kernel.with_step_size(np.exp(np.asarray(carry.tuner.log_average)))
+    return check_precision(kernel, np.asarray(carry.state.x), seed, step)
+
+
+def precision_of(notes: dict[str, Any]) -> Precision | None:
+    """What a checkpoint knows of rounding errors."""
+    written = notes.get("precision")
+    return None if written is None else Precision(**written)
+
+
+def advice(precision: Precision, config: SampleConfig) -> str:
+    """What to do about rounding errors that are too large."""
+    steps = "another --model" if config.model else "a smaller --step-size or fewer --leapfrog-steps"
+    double = "" if config.float64 else "--float64, "
+    return (
+        f"Rounding errors are too large for exact sampling, {precision}, with a limit of {TOLERANCE:g}: "
+        f"start anew with {double}{steps}."
+    )
+
+
+def check_run(path: Path, console: Console) -> ExitCode:
+    """The rounding errors of a run, finished or not, at its last checkpoint."""
+    directory, config = open_run("sample", SampleConfig, path)
+    with jax.enable_x64(config.float64):
+        require_same_model(directory, config)
+        planned, _, carry = prepare(config, PLAIN)
+        step, carry, _ = _checkpoints(directory).restore(carry)
+        found = examine(planned, carry, config.seed, step)
+    if found is None:
+        console.print(f"the kernel {config.kernel} makes no trajectories: there is nothing to check", highlight=False)
+        return ExitCode.OK
+    if not found.fine:
+        console.print(advice(found, config), style="red", markup=False, highlight=False, soft_wrap=True)
+        return ExitCode.WRONG
+    console.print(f"rounding errors are small: {found}", markup=False, highlight=False, soft_wrap=True)
+    return ExitCode.OK
 
 
 class Sampling(Work):
@@ -191,6 +242,7 @@ class Sampling(Work):
         carry: Carry,
         *,
         show_results: bool = True,
+        check_every: float = PLAIN.check_every,
     ) -> None:
         self._config = config
         self._directory = directory
@@ -207,6 +259,9 @@ class Sampling(Work):
         self.seconds = 0.0
         self._monitor = Monitor(self.plan.target)
         self._kept_after = _kept_after(config)
+        self._check_every = check_every
+        self._last_check = time.monotonic()
+        self._precision: Precision | None = None
 
     def create(self) -> None:
         """The empty history of a new run."""
@@ -237,6 +292,7 @@ class Sampling(Work):
             self.carry, functools.partial(_verify, self._config, self.history)
         )
         self.seconds = float(notes["seconds"])
+        self._precision = precision_of(notes)
         if processes.is_first():
             self.history.forget_after(max(0, step - self._config.warmup))
         return step, notes
@@ -267,6 +323,20 @@ class Sampling(Work):
         if step + count in self._kept_after:
             self.history.write_configuration(self._kept_after.index(step + count), self.carry.state.x)
 
+    def inspect(self, step: int) -> None:
+        """Check the rounding errors now and then, once the step size is known; it compiles two functions more."""
+        early = step < self._config.warmup or time.monotonic() - self._last_check < self._check_every
+        if early or processes.several():  # several would have to agree on when, and on what follows
+            return
+        found = examine(self.plan, self.carry, self._config.seed, step)
+        if found is not None:
+            self._precision = found.worst(self._precision)
+        self._last_check = time.monotonic()
+
+    def verdict(self) -> str | None:
+        """Why the samples cannot be trusted, where that is known."""
+        return None if self._precision is None or self._precision.fine else advice(self._precision, self._config)
+
     def next_stop(self, step: int) -> int:
         """The next trajectory after which a configuration is kept, or the last one."""
         return next((stop for stop in self._kept_after if stop > step), self.total)
@@ -281,15 +351,21 @@ class Sampling(Work):
 
     def metrics(self) -> dict[str, float]:
         """Figures of the run so far."""
-        return self._monitor.metrics() | ({"step_size": self.step_size} if self.plan.tune else {})
+        figures = self._monitor.metrics() | ({"step_size": self.step_size} if self.plan.tune else {})
+        if self._precision is not None:
+            figures["irreversibility"] = self._precision.irreversibility
+            if self._precision.acceptance_error is not None:
+                figures["acceptance_error"] = self._precision.acceptance_error
+        return figures
 
     def facts(self) -> str:
         """The same for people."""
         return self._monitor.facts()
 
     def checkpoint(self) -> tuple[Carry, Notes]:
-        """Chains, tuner, the time used, and fingerprints of the history."""
-        return self.carry, {"seconds": self.seconds, "history": self.history.digests()}
+        """Chains, tuner, the time used, rounding errors, and fingerprints of the history."""
+        precision = None if self._precision is None else self._precision._asdict()
+        return self.carry, {"seconds": self.seconds, "precision": precision, "history": self.history.digests()}
 
     def finish(self, console: Console) -> None:
         """Write summary.json and show the table."""
@@ -299,7 +375,15 @@ class Sampling(Work):
             console.print(f"step size {self.step_size:.4g}{tuned}", highlight=False)
         notes = {"history": self.history.digests()}
         _verify(config, self.history, self.total, notes)  # what was written is what the disk gives back
-        summary = summarise(config, target, self.plan.leapfrog_steps, self.history, config.trajectories, self.seconds)
+        summary = summarise(
+            config,
+            target,
+            self.plan.leapfrog_steps,
+            self.history,
+            config.trajectories,
+            self.seconds,
+            self._precision,
+        )
         write_json(self._directory.summary, summary, self._directory.identity())
         if self._show_results:
             show(summary, target, console)

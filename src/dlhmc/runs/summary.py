@@ -9,8 +9,12 @@ from rich.table import Table
 
 from dlhmc.runs.config import SampleConfig
 from dlhmc.runs.history import History, Rows
+from dlhmc.runs.precision import Precision
 from dlhmc.statistics import AutocorrelationTime, Estimate, format_uncertainty, gamma_method, mean_and_error
 from dlhmc.targets.contract import Target
+
+# A larger share of proposals that are not finite means that something is wrong with the run.
+MOST_NONFINITE = 0.01
 
 
 def what_ran(config: SampleConfig) -> dict[str, Any]:
@@ -21,7 +25,13 @@ def what_ran(config: SampleConfig) -> dict[str, Any]:
 
 
 def summarise(
-    config: SampleConfig, target: Target, leapfrog_steps: int, history: History, rows: int, seconds: float
+    config: SampleConfig,
+    target: Target,
+    leapfrog_steps: int,
+    history: History,
+    rows: int,
+    seconds: float,
+    precision: Precision | None = None,
 ) -> dict[str, Any]:
     """Everything in summary.json, from the first `rows` trajectories of the history."""
 
@@ -46,7 +56,8 @@ def summarise(
     summary["exp_minus_dh"] = (
         {"mean": 1.0, "error": 0.0} if config.kernel == "exact" else _plain(mean_and_error(weights))
     )
-    summary["nonfinite_rejected"] = int(series("nonfinite").total())
+    summary |= nonfinite_figures(int(series("nonfinite").total()), rows * config.chains)
+    summary["precision"] = None if precision is None else precision._asdict()
     per_trajectory = 1e6 * seconds / (rows * config.chains)
     slowest = max((tau.value if tau.resolved else math.inf for tau in taus.values()), default=math.inf)
     summary |= {
@@ -56,6 +67,29 @@ def summarise(
         "microseconds_per_independent": finite(2 * slowest * per_trajectory),
     }
     return summary
+
+
+def nonfinite_figures(rejected: int, proposals: int) -> dict[str, Any]:
+    """Proposals rejected because a number in them was NaN or infinite, and what to say about them.
+
+    >>> nonfinite_figures(2, 2560)["warnings"]
+    ['2 of 2560 proposals (0.0781 %) were not finite and were rejected.']
+    """
+    share = rejected / max(1, proposals)
+    text = f"{rejected} of {proposals} proposals ({100 * share:.3g} %) were not finite and were rejected"
+    advice = ": look at the step size and the model, or use --float64" if share > MOST_NONFINITE else ""
+    return {
+        "nonfinite_rejected": rejected,
+        "nonfinite_fraction": share,
+        "warnings": [f"{text}{advice}."] if rejected else [],
+    }
+
+
+def show_warnings(figures: dict[str, Any], console: Console) -> None:
+    """Print the warnings of a run; in red if numbers go wrong more often than now and then."""
+    style = "red" if figures["nonfinite_fraction"] > MOST_NONFINITE else None
+    for warning in figures["warnings"]:
+        console.print(f"Warning: {warning}", style=style, markup=False, highlight=False, soft_wrap=True)
 
 
 class Weights(Rows):
@@ -119,9 +153,11 @@ def show(summary: dict[str, Any], target: Target, console: Console) -> None:
     console.print(
         f"{summary['microseconds_per_trajectory']:.4g} µs a trajectory and chain{per_independent}", highlight=False
     )
-    if summary["nonfinite_rejected"]:
-        lost = f"{summary['nonfinite_rejected']} proposals were not finite and were rejected"
-        console.print(lost, style="red", highlight=False)
+    if summary["precision"] is not None:
+        console.print(
+            f"rounding errors: {Precision(**summary['precision'])}", markup=False, highlight=False, soft_wrap=True
+        )
+    show_warnings(summary, console)
 
 
 def shown_time(tau: dict[str, Any]) -> str:

@@ -29,6 +29,7 @@ from dlhmc.runs.config import TrainConfig
 from dlhmc.runs.directory import RunDirectory, new_run, old_run, write_json
 from dlhmc.runs.loop import PLAIN, Conditions, Work, execute
 from dlhmc.runs.progress import format_duration
+from dlhmc.runs.summary import nonfinite_figures, show_warnings
 from dlhmc.runs.tensorboard import require_tensorboard
 from dlhmc.targets.contract import ExactDraws
 from dlhmc.training import LOSSES, Algorithm, Inputs, Knots, TrainState, advance, learning_rate, placed
@@ -210,6 +211,8 @@ class Training(Work):
         self.capacity = max(1, min(config.steps, config.chunk or _CAPACITY))
         self.seconds = 0.0
         self._recent: dict[str, NDArray[Any]] = {}
+        #: proposals that were not finite, since the first step
+        self._nonfinite = 0
         self._seed = integer(config.seed, np.uint32)
 
     def create(self) -> None:
@@ -221,6 +224,7 @@ class Training(Work):
         step, arrays, notes = checkpoints.restore(arrays)
         self.state = eqx.combine(arrays, static)
         self.seconds = float(notes["seconds"])
+        self._nonfinite = int(notes.get("nonfinite", 0))
         self._recent = {name: np.asarray(rows, self.state.x.dtype) for name, rows in notes["recent"].items()}
         return step, notes
 
@@ -239,6 +243,7 @@ class Training(Work):
         with self._devices.active():
             self.state, buffers = jax.block_until_ready(self._advance(*self._arguments(step, count)))
         self.seconds += time.perf_counter() - started
+        self._nonfinite += int(np.asarray(buffers["nonfinite"])[:count].sum())
         for name, buffer in buffers.items():
             rows = np.asarray(buffer)[:count]
             self._recent[name] = np.concatenate([self._recent.get(name, rows[:0]), rows])[-_SHOWN:]
@@ -283,7 +288,16 @@ class Training(Work):
     def checkpoint(self) -> tuple[Any, dict[str, Any]]:
         """The whole state, and what the metrics need: averages do not begin afresh when a run goes on."""
         recent = {name: rows.tolist() for name, rows in self._recent.items()}
-        return eqx.filter(self.state, eqx.is_array), {"seconds": self.seconds, "recent": recent}
+        notes = {"seconds": self.seconds, "recent": recent, "nonfinite": self._nonfinite}
+        return eqx.filter(self.state, eqx.is_array), notes
+
+    def _warnings(self) -> dict[str, Any]:
+        """Proposals and gradients that were not finite."""
+        figures = nonfinite_figures(self._nonfinite, self._config.steps * self._config.chains)
+        if skipped := int(self.state.guard.skipped):
+            warning = f"{skipped} of {self._config.steps} updates were skipped because the gradient was not finite."
+            figures["warnings"].append(warning)
+        return figures
 
     def _save_model(self, which: str) -> None:
         if not processes.is_first():
@@ -301,19 +315,24 @@ class Training(Work):
 
     def finish(self, console: Console) -> None:
         """Write the model with the best objective, and say how to use it."""
-        best = np.isfinite(float(self.state.guard.best_objective))
-        self._save_model("best" if best else "trajectory")
-        m = self.metrics()
+        m, warnings = self.metrics(), self._warnings()
+        which = "best" if np.isfinite(float(self.state.guard.best_objective)) else "trajectory"
+        last = jax.tree.leaves(eqx.filter(self.state.trajectory, eqx.is_array))
+        if not all(np.isfinite(np.asarray(a)).all() for a in last):
+            warnings["warnings"].append("The last parameters are not finite; the model holds earlier ones.")
+            which = "best" if which == "best" else "good"
+        self._save_model(which)
         saved = {
             "seconds": self.seconds,
             "steps": self._config.steps,
             "model_sha256": fingerprint(self._directory.model),
         }
-        write_json(self._directory.summary, m | saved, self._directory.identity())
+        write_json(self._directory.summary, m | saved | warnings, self._directory.identity())
         model, target = self._directory.path, f"--target {self._config.target}"
         if self._config.lattice is not None:
             target = f"--lattice {' '.join(map(str, self._config.lattice))} --beta {self._config.beta:g}"
         command = f"  dlhmc sample --model {model} {target}"
         console.print(f"{self.facts()}  in {self.seconds:.0f} s", markup=False, highlight=False, soft_wrap=True)
+        show_warnings(warnings, console)
         console.print(f"trained model in {model}; sample with", markup=False, highlight=False, soft_wrap=True)
         console.print(command, markup=False, highlight=False, soft_wrap=True)
