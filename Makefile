@@ -8,7 +8,13 @@ CHROMIUM ?= /usr/bin/chromium
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test test-all test-browser lint format bench clean
+# How much torture and fuzzing.
+KILLS ?= 100
+MINUTES ?= inf
+INPUTS ?= 10000
+SEED ?= 1
+
+.PHONY: help demo test test-all test-browser torture fuzz damage verify soak lint format bench clean
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
@@ -38,6 +44,15 @@ test-browser: $(VENV)/.browser  ## the report's page in Chromium, installed if r
 		|| { echo "no Chromium at $(CHROMIUM): install it (sudo apt-get install chromium) or call make test-browser CHROMIUM=/path/to/it"; exit 1; }
 	@DLHMC_CHROMIUM="$(CHROMIUM)" $(BIN)/pytest tests/browser
 
+torture: $(READY)  ## kill -9 KILLS runs (or for MINUTES), resume, compare bit by bit
+	@$(BIN)/python scripts/torture.py --kills $(KILLS) --minutes $(MINUTES) --seed $(SEED)
+
+fuzz: $(READY)  ## INPUTS mutated files for everything that loads one
+	@$(BIN)/python scripts/fuzz.py --inputs $(INPUTS) --seed $(SEED)
+
+damage: $(READY)  ## every file of a run damaged in turn
+	@$(BIN)/python scripts/damage.py
+
 lint: $(READY)  ## style, security rules, formatting, types
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
@@ -49,6 +64,12 @@ format: $(READY)  ## put the code into shape
 
 bench: $(READY)  ## speed against BlackJAX, NumPy and the machine's limits
 	@$(BIN)/dlhmc bench
+
+soak: $(READY)  ## an hour of sampling (MINUTES=60): constant speed, memory and open files
+	@$(BIN)/python scripts/soak.py --minutes $(or $(MINUTES),60) --out soak
+
+verify: $(READY)  ## every sampler against exact results, new seeds (MINUTES=15, SEED= to repeat)
+	@$(BIN)/python scripts/verify.py --minutes $(or $(MINUTES),15) $(if $(SEED),--seed $(SEED))
 
 clean:  ## remove the environment and caches
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

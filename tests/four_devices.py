@@ -4,16 +4,20 @@ import dataclasses
 import hashlib
 import io
 import json
+import re
 import sys
 from pathlib import Path
 
+import equinox as eqx
 import jax
 import numpy as np
 import xarray
 from rich.console import Console
 
 from dlhmc import models
+from dlhmc.devices import spread
 from dlhmc.errors import UserError
+from dlhmc.kernels import State
 from dlhmc.runs import sampling, targets, training
 from dlhmc.runs.config import SampleConfig, TrainConfig
 from dlhmc.runs.loop import Conditions
@@ -26,8 +30,8 @@ TRAINING = LATTICE | {"steps": 100, "leapfrog_steps": 2, "burn_in": 2, "start": 
 RADII = (0.0, 1.0, 2.0)
 
 
-def quiet(devices, time_limit=None):
-    return Conditions(devices, time_limit, quiet=True)
+def quiet(devices, time_limit=None, split_lattice=1):
+    return Conditions(devices, split_lattice, time_limit, quiet=True)
 
 
 def console():
@@ -49,7 +53,7 @@ def sampled(name, settings, numbers):
         path = OUT / f"{name}-{number}"
         sampling.sample(SampleConfig(**SAMPLING | settings), path, console(), quiet(number))
         found[number] = digest(history(path))
-    _, carry = sampling._prepare(SampleConfig(**SAMPLING | settings), quiet(4))
+    _, _, carry = sampling.prepare(SampleConfig(**SAMPLING | settings), quiet(4))
     return found, len(carry.state.x.sharding.device_set)
 
 
@@ -74,6 +78,28 @@ def resumed(before, after):
     sampling.sample(config, path, console(), quiet(before, 0.0))
     sampling.resume(path, console(), quiet(after))
     return digest(history(path)) == digest(history(OUT / "hmc-1"))
+
+
+def split(name, settings):
+    """Each lattice on four devices: the largest difference of any record in a few trajectories, and what is sent."""
+    config = SampleConfig(**SAMPLING | {"trajectories": 3, "warmup": 0, "step_size": 0.2} | settings)
+    found = []
+    for number in (1, 4):
+        path = OUT / f"split-{name}-{number}"
+        sampling.sample(config, path, console(), quiet(number, split_lattice=number))
+        found.append(history(path))
+    difference = max(float(np.abs(found[0][key] - found[1][key]).max()) for key in found[0])
+    planned, devices, carry = sampling.prepare(config, quiet(4, split_lattice=4))
+
+    def step(kernel, key, x):
+        state, info = kernel.step(key, State(spread(x)))
+        return spread(state.x), info
+
+    with devices.active():
+        program = eqx.filter_jit(step).lower(planned.kernel, jax.random.key(0), carry.state.x).compile()
+    sent = re.findall(r"= (\S+?)\{\S* (all-gather|all-to-all|collective-permute)\(", program.compiled.as_text())
+    shapes = sorted({f"{operation} {shape}" for shape, operation in sent})
+    return {"difference": difference, "sent": shapes, "strip": list(carry.state.x.addressable_shards[0].data.shape)}
 
 
 def unequal():
@@ -105,6 +131,10 @@ def main():
         "devices": {name: number for name, (_, number) in sampling_found.items()},
         "resumed": {"4 to 1": resumed(4, 1), "1 to 4": resumed(1, 4)},
         "unequal": unequal(),
+        "split": {
+            "hmc": split("hmc", {"lattice": (8, 4)}),
+            "defect": split("defect", {"lattice": (8, 4), "model": str(OUT / "train-1")}),
+        },
     }
     sys.stdout.write(json.dumps(result) + "\n")
 

@@ -1,6 +1,7 @@
 """Chains spread over devices: the same numbers on 1, 2 and 4 of them, and checkpoints that do not care."""
 
 import json
+import math
 import subprocess
 import sys
 from pathlib import Path
@@ -37,6 +38,19 @@ def test_training_agrees(found):
 
 def test_a_run_goes_on_with_any_number_of_devices(found):
     assert found["resumed"] == {"4 to 1": True, "1 to 4": True}
+
+
+@pytest.mark.parametrize("kernel", ["hmc", "defect"])
+def test_a_lattice_on_four_devices(found, kernel):
+    """Up to the order of sums the same, in strips, of which only rows at the edges are sent."""
+    split = found["split"][kernel]
+    assert split["difference"] < 1e-4
+    assert split["strip"] == [2, 2, 4, 8]
+    assert split["sent"]
+    for message in split["sent"]:
+        operation, shape = message.split()
+        assert operation == "collective-permute"
+        assert math.prod(json.loads(shape.removeprefix("f32"))) <= 4 * 8  # a row of all chains
 
 
 def test_more_devices_than_there_are():

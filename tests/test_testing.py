@@ -1,9 +1,15 @@
-"""The χ² of the test of exactness: rare charges neither raise false alarms nor go unseen."""
+"""The tests of exactness: rare charges neither raise false alarms nor go unseen, and ranks tell right from wrong."""
 
+import equinox as eqx
+import jax
+import jax.numpy as jnp
 import numpy as np
+import pytest
 from scipy import stats
 
-from dlhmc.testing import _covariance
+from dlhmc.kernels import HMC, State
+from dlhmc.targets import U1
+from dlhmc.testing import _covariance, check_ranks
 
 CHAINS = 10_000
 RARE = 1.35e-3
@@ -29,3 +35,47 @@ def test_false_alarms_are_as_rare_as_stated():
 
 def test_a_wrong_frequency_is_seen():
     assert np.median(p_values(3 * RARE, 20)) < 1e-9
+
+
+class Faulty(HMC):
+    """With a fault of some size; without any if that is zero."""
+
+    fault: jax.Array
+
+    def __init__(self, fault):
+        super().__init__(U1((4, 4), 2.0), 0.3, 3)
+        self.fault = jnp.float32(fault)
+
+
+class Hotter(Faulty):
+    """HMC at another temperature than its target's."""
+
+    def step(self, key, state):
+        other = eqx.tree_at(lambda target: target.beta, self.target, (1 - self.fault) * self.target.beta)
+        return HMC(other, self.step_size, self.steps).step(key, state)
+
+
+class Turns(Faulty):
+    """Leaves the target as it is, but there is no way back: all links are turned by the same angle."""
+
+    def step(self, key, state):
+        state, info = super().step(key, state)
+        return State(self.target.wrap(state.x + self.fault)), info
+
+
+# An exact kernel fails with probability 1e-3 at a new seed.
+@pytest.mark.parametrize("seed", [1, 2])
+def test_ranks_of_an_exact_kernel_are_uniform(seed):
+    result = check_ranks(Hotter(0.0), chains=10_001, seed=seed)
+    assert result.p_value > 1e-3, result
+    assert all(counts.sum() == 10_001 for counts in result.counts.values())
+
+
+def test_ranks_find_a_wrong_temperature():
+    result = check_ranks(Hotter(0.2), chains=10_001, seed=1)
+    assert result.p_value < 1e-9, result
+
+
+def test_ranks_find_a_kernel_that_is_not_reversible():
+    assert check_ranks(Turns(0.0), chains=10_001, seed=1).p_value > 1e-3
+    assert check_ranks(Turns(0.1), chains=10_001, seed=1).p_value < 1e-9

@@ -5,6 +5,7 @@ Without `out` a run has a temporary directory that goes away when it is done.
 """
 
 import dataclasses
+import math
 import tempfile
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,7 +23,7 @@ from rich.console import Console
 
 from dlhmc import models, rng
 from dlhmc.comparison import table
-from dlhmc.comparison.command import hold_race, read_results, write_results
+from dlhmc.comparison.command import hold_race, open_results, write_results
 from dlhmc.comparison.config import ObjectCompareConfig
 from dlhmc.comparison.contestants import contestant_of
 from dlhmc.comparison.results import Entry, Results
@@ -42,7 +43,7 @@ from dlhmc.runs.loop import Conditions
 from dlhmc.runs.progress import Callback
 from dlhmc.runs.sampling import learned_kernel, sample_objects
 from dlhmc.runs.training import default_model, train_objects
-from dlhmc.samples import Measurements, Samples, dataset, load_samples
+from dlhmc.samples import Measurements, Samples, dataset, load_samples, run_attributes
 from dlhmc.targets import U1, Target
 from dlhmc.targets.watched import Observable
 from dlhmc.testing import check_observable
@@ -124,8 +125,8 @@ def sample(
         work, _ = sample_objects(kernel, config, path, console, conditions, resuming=resume)
         if work.measured == 0:
             raise UserError("The run was stopped before its first measurement.")
-        notes = work.checkpoint()[1]
-        data = dataset(work.history, work.measured, notes)
+        step_size = None if math.isnan(work.step_size) else work.step_size
+        data = dataset(work.history, work.measured, run_attributes(work.seconds, step_size))
     if work.measured < trajectories:
         again = "" if out is None else f"; go on with resume=True and out={str(out)!r}"
         warnings.warn(f"stopped after {work.measured} of {trajectories} trajectories{again}", stacklevel=2)
@@ -530,7 +531,7 @@ def load(path: str | Path) -> Measurements | Comparison:
         return Samples(data) if "accepted" in data else Measurements(data)
     kind = run_kind(path)
     if kind.startswith("compare"):
-        return Comparison(read_results(path))
+        return Comparison(open_results(path))
     if kind.startswith("train"):
         raise UserError(f"{path} holds a training run: dlhmc.load_kernel gives its sampler.")
     return load_samples(path)
@@ -545,7 +546,7 @@ def _is_double() -> bool:
 
 def _shown(progress: Progress, devices: int | None, time_limit: float | None) -> tuple[Conditions, Console]:
     callback = None if isinstance(progress, bool) else progress
-    return Conditions(devices, time_limit, quiet=progress is False, progress=callback), Console()
+    return Conditions(devices, time_limit=time_limit, quiet=progress is False, progress=callback), Console()
 
 
 @contextmanager

@@ -5,6 +5,7 @@ import difflib
 import math
 import os
 import sys
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeVar, get_args
@@ -75,18 +76,30 @@ class LongRun(Quietable):
     """Commands that may run for long, and resume."""
 
     devices: int | None = None
-    """devices that share the chains, which does not change any number; one if not given"""
+    """devices that share the chains; one if not given, or all that each of several processes has"""
+    split_lattice: int = 1
+    """devices that share each lattice, cut along its first direction: for lattices too large for one"""
+    coordinator: str | None = None
+    """host:port of process 0 of several; SLURM, Open MPI and Kubernetes are asked if not given"""
+    process_id: int | None = None
+    """which of the processes this is, from 0"""
+    num_processes: int | None = None
+    """how many processes there are"""
     time_limit: str | None = None
     """stop by itself after this long, with everything saved: 55m, 1h30m, 90s"""
+    check_every: str = "10m"
+    """check the rounding errors of a sampling run this often, and stop it if they are too large"""
 
-    @property
-    def conditions(self) -> "Conditions":
-        """How to run."""
+    def begin(self) -> "Conditions":
+        """Join the other processes, if there are any, and say how to run."""
+        from dlhmc.processes import Membership, join
         from dlhmc.runs.loop import Conditions
         from dlhmc.runs.progress import parse_duration
 
         limit = None if self.time_limit is None else parse_duration(self.time_limit)
-        return Conditions(self.devices, limit, self.quiet)
+        join(Membership(self.coordinator, self.process_id, self.num_processes))
+        check_every = parse_duration(self.check_every)
+        return Conditions(self.devices, self.split_lattice, limit, self.quiet, check_every)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -102,7 +115,7 @@ class Sample(LongRun, NewRun):
         """Do it, in a new directory."""
         from dlhmc.runs.sampling import sample
 
-        return sample(self.settings, out, _console(), self.conditions)
+        return sample(self.settings, out, _console(), self.begin())
 
     def explain(self) -> None:
         """The size of the history."""
@@ -126,7 +139,7 @@ class Train(LongRun, NewRun):
         """Do it, in a new directory."""
         from dlhmc.runs.training import train
 
-        return train(self.settings, out, _console(), self.conditions)
+        return train(self.settings, out, _console(), self.begin())
 
     def explain(self) -> None:
         """Parameters, memory, time."""
@@ -210,7 +223,7 @@ class Resume(LongRun):
             from dlhmc.reproduction.command import resume
         else:
             from dlhmc.runs.sampling import resume
-        return resume(self.directory, _console(), self.conditions)
+        return resume(self.directory, _console(), self.begin())
 
 
 @dataclasses.dataclass(frozen=True)
@@ -347,10 +360,20 @@ class Models:
 
 @dataclasses.dataclass(frozen=True)
 class Doctor:
-    """Show devices, versions and memory, and check in a few seconds that sampling is correct on this machine."""
+    """Show devices, versions and memory, and check in a few seconds that sampling is correct on this machine.
+
+    With a directory: check the rounding errors of that sampling run. Example: dlhmc doctor runs/hmc7
+    """
+
+    directory: tyro.conf.Positional[Path | None] = None
+    """directory of a sampling run"""
 
     def __call__(self) -> ExitCode:
         """Run the command."""
+        if self.directory is not None:
+            from dlhmc.runs.sampling import check_run
+
+            return check_run(self.directory, _console())
         from dlhmc.doctor import doctor
 
         return doctor(_console())
@@ -364,9 +387,15 @@ class Bench:
     """Markdown file to write the table to"""
     rounds: int = 7
     """how often everything is measured in turn; the fastest counts"""
+    scaling: Switch = False
+    """measure throughput with 1, 2 and 4 devices and processes instead"""
 
     def __call__(self) -> ExitCode:
         """Run the command."""
+        if self.scaling:
+            from dlhmc.scaling import scaling
+
+            return scaling(self.rounds, self.out, _console())
         from dlhmc.bench import bench
 
         return bench(self.rounds, self.out, _console())
@@ -399,7 +428,18 @@ COMMANDS: dict[str, Command] = {
 
 def main() -> None:
     """Entry point of the console script."""
-    sys.exit(run(sys.argv[1:]))
+    try:
+        code = run(sys.argv[1:])
+    except Exception:
+        if "jax" not in sys.modules:
+            raise
+        traceback.print_exc()
+        code = ExitCode.WRONG
+    if "jax" in sys.modules:
+        from dlhmc.processes import leave
+
+        leave(code)
+    sys.exit(code)
 
 
 def run(arguments: list[str]) -> int:
@@ -407,8 +447,17 @@ def run(arguments: list[str]) -> int:
     try:
         return _dispatch(arguments)
     except UserError as error:
-        sys.stderr.write(f"dlhmc: {error}\n")
+        sys.stderr.write(f"dlhmc{_which_process()}: {error}\n")
         return ExitCode.BAD_INPUT
+    except MemoryError:
+        sys.stderr.write("dlhmc: there is not enough memory: take fewer --chains or a smaller --lattice\n")
+        return ExitCode.BAD_INPUT
+    except Exception as error:
+        if not _is_about_another_process(error):
+            raise
+        lost = "another process of the run has died; all end now, and 'dlhmc resume' goes on from the last checkpoint"
+        sys.stderr.write(f"dlhmc{_which_process()}: {lost}\n")
+        return ExitCode.LOST
     except KeyboardInterrupt:
         sys.stderr.write("dlhmc: stopped at once; what was saved before is intact\n")
         return ExitCode.INTERRUPTED
@@ -416,6 +465,25 @@ def run(arguments: list[str]) -> int:
         # The reader has gone (dlhmc … | head): not an error. Nothing more can be flushed.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitCode.OK
+
+
+def _which_process() -> str:
+    """Which of several processes speaks."""
+    if "jax" not in sys.modules:
+        return ""
+    import jax
+
+    from dlhmc.processes import several
+
+    return f" (process {jax.process_index()})" if several() else ""
+
+
+def _is_about_another_process(error: Exception) -> bool:
+    if "jax" not in sys.modules:
+        return False
+    from dlhmc.processes import lost_another
+
+    return lost_another(error)
 
 
 def _dispatch(arguments: list[str]) -> int:

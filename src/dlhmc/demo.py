@@ -41,7 +41,7 @@ def demo(out: Path, trajectories: int, steps: int, console: Console) -> ExitCode
         code = sample(config, directory.path, console, show_results=False)
         if code is not ExitCode.OK:
             return code
-        summaries[label] = read_json(directory.summary)
+        summaries[label] = read_json(directory.summary, directory.identity())
         histories[label] = np.asarray(History.open(directory.history, "r").array("charge")[:, 0])
     console.print(_table(summaries))
     console.print("τ_int: trajectories until the charge is forgotten; 0.5 is that of independent draws")

@@ -14,6 +14,8 @@ class ExitCode(enum.IntEnum):
     #: a check of exactness has failed
     WRONG = 1
     BAD_INPUT = 2
+    #: another process of the run has died: "temporary failure" of a remote service, EX_UNAVAILABLE of sysexits.h
+    LOST = 69
     #: the time limit has come: "try again later", as in sysexits.h
     TIME_OVER = 75
     #: 128 + the signal's number, as shells do

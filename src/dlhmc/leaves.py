@@ -1,13 +1,16 @@
 """Leaves of pytrees: numbers as leaves, leaves by name, and their fingerprints."""
 
 import hashlib
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike
 from numpy.typing import NDArray
+
+T = TypeVar("T")
 
 
 def leaf(value: ArrayLike) -> Array:
@@ -19,6 +22,18 @@ def leaf(value: ArrayLike) -> Array:
         return value
     array = np.asarray(value)
     return cast(Array, array.astype(jnp.result_type(float if array.dtype.kind == "f" else int)))
+
+
+def integer(value: int, dtype: type[np.integer[Any]] = np.int32) -> Array:
+    """A counter, index or seed that a compiled program takes as an array: a new value does not recompile."""
+    return cast(Array, np.asarray(value, dtype))
+
+
+def on_host(tree: T) -> T:
+    """All arrays as NumPy's: a program takes them to whatever devices it runs on, those of other processes included."""
+    arrays, rest = eqx.partition(tree, eqx.is_array)
+    moved: T = eqx.combine(jax.device_get(arrays), rest)
+    return moved
 
 
 def by_name(tree: Any) -> dict[str, Any]:

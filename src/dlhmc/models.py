@@ -5,21 +5,20 @@ a description as JSON text, and a SHA-256 of each array.
 """
 
 import dataclasses
-import io
+import itertools
 import json
-import os
-import zipfile
+import math
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key
-from numpy.typing import NDArray
 
 from dlhmc.errors import UserError
+from dlhmc.files import MOST_TEXT, Archive, fingerprint, parse_json, read_text, unsealed, write_arrays
 from dlhmc.layers import RULES, Affine, Circle, Defect, LayerStack, LeapfrogLayer, PositionRule, Trajectory
 from dlhmc.layers.masks import checkerboard_mask, random_mask
 from dlhmc.leaves import by_name, digest
@@ -30,6 +29,8 @@ from dlhmc.targets import U1, Target
 FORMAT = 1
 SHIPPED = Path(__file__).parent / "trained"
 _DESCRIPTION = "description"
+# No trajectory comes near these; a file from a stranger may say anything.
+_MOST_LAYERS, _MOST_RADII, _MOST_HIDDEN, _MOST_WINDOW = 10_000, 1000, 10**6, 101
 
 
 @dataclasses.dataclass(frozen=True)
@@ -121,14 +122,7 @@ def save(path: Path, trajectory: Trajectory, description: dict[str, Any]) -> Non
     arrays = {name: np.asarray(value) for name, value in by_name(eqx.filter(trajectory, eqx.is_array)).items()}
     text = json.dumps({"format": FORMAT, "sha256": {name: digest(a) for name, a in arrays.items()}} | description)
     arrays[_DESCRIPTION] = np.frombuffer(text.encode(), np.uint8)
-    buffer = io.BytesIO()
-    np.savez_compressed(buffer, allow_pickle=False, **arrays)
-    temporary = path.with_name(f".{path.name}.tmp")
-    with temporary.open("wb") as file:
-        file.write(buffer.getvalue())
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
+    write_arrays(path, arrays)
 
 
 def shipped() -> list[str]:
@@ -145,10 +139,26 @@ def find(name: str) -> Path:
         file = path / "model.npz"
         if not file.is_file():
             raise UserError(f"{path} has no trained model: finish it with 'dlhmc resume {path}'.")
+        _require_model_of_run(file, path / "summary.json")
         return file
     if not path.is_file():
         raise UserError(f"There is no model or training run {path}; 'dlhmc models' lists those of the package.")
     return path
+
+
+def _require_model_of_run(file: Path, summary: Path) -> None:
+    """A finished training run knows the fingerprint of its model."""
+    if not summary.is_file():
+        return  # one that gave up has a model, too
+    try:
+        run = fingerprint(summary.with_name("config.toml"))
+        wanted = unsealed(parse_json(read_text(summary)), run).get("model_sha256")
+    except (OSError, ValueError) as error:
+        raise UserError(f"{summary} is missing or damaged: {error}.") from None
+    if fingerprint(file) != wanted:
+        raise UserError(
+            f"The model {file} is not the one that was trained there (its SHA-256 is not that of {summary})."
+        )
 
 
 def read_config(path: Path) -> tuple[ModelConfig, dict[str, Any]]:
@@ -158,47 +168,88 @@ def read_config(path: Path) -> tuple[ModelConfig, dict[str, Any]]:
         raise UserError(f"The model {path} is of layers made in Python: load it there with dlhmc.load_kernel.")
     try:
         fields: Any = {key: tuple(v) if isinstance(v, list) else v for key, v in description["model"].items()}
-        return ModelConfig(**fields), description
+        config = ModelConfig(**fields)
     except (KeyError, TypeError, AttributeError) as error:
         raise UserError(f"The model {path} is damaged: its description does not fit ({error}).") from None
+    if wrong := _impossible(config):
+        raise UserError(f"The model {path} is damaged: its description has an impossible {wrong}.")
+    return config, description
+
+
+def _impossible(config: ModelConfig) -> str | None:
+    """The first field with a value that no training run could have written."""
+
+    def whole(value: object, most: int) -> bool:
+        return type(value) is int and 1 <= value <= most
+
+    def number(value: object) -> bool:
+        return isinstance(value, float | int) and not isinstance(value, bool) and abs(value) <= 1e300
+
+    radii, hidden = config.radii, config.hidden
+    rising = isinstance(radii, tuple) and len(radii) <= _MOST_RADII and all(map(number, radii))
+    rising = (
+        rising and len(radii) != 1 and list(radii[:1]) in ([], [0]) and all(a < b for a, b in itertools.pairwise(radii))
+    )
+    layered = isinstance(hidden, tuple) and 1 <= len(hidden) <= 100 and all(whole(h, _MOST_HIDDEN) for h in hidden)
+    fine = {
+        "network": config.network in get_args(NetworkName),
+        "rule": config.rule in get_args(RuleName),
+        "mask": config.mask in get_args(MaskName),
+        "leapfrog_steps": whole(config.leapfrog_steps, _MOST_LAYERS),
+        "hidden": layered,
+        "step_size": number(config.step_size) and config.step_size > 0,
+        "radii": rising and (bool(radii) or config.network == "dense"),
+        "hole": number(config.hole) and config.hole >= 0 and (config.hole > 0 or config.network == "dense"),
+        "flux": number(config.flux) and abs(config.flux) <= 100,
+        "window": whole(config.window, _MOST_WINDOW) and config.window % 2 == 1,
+    }
+    return next((name for name, good in fine.items() if not good), None)
 
 
 def read_description(path: Path) -> dict[str, Any]:
     """What a model file says about itself."""
-    return _read(path)[0]
+    return _open(path)[0]
 
 
 def load(path: Path, like: Trajectory) -> Trajectory:
     """The trajectory in a file; it must have the arrays of `like` (or shapes): same names and kinds, finite values."""
-    description, arrays = _read(path)
+    description, archive = _open(path)
+    digests = description.get("sha256")
     dynamic, static = eqx.partition(like, lambda leaf: eqx.is_array(leaf) or isinstance(leaf, jax.ShapeDtypeStruct))
+    loaded = []
     wanted = by_name(dynamic)
-    if missing := sorted(wanted.keys() - arrays.keys()):
+    if missing := sorted(wanted.keys() - archive.names):
         raise UserError(f"The model {path} does not fit: it has no {missing[0]}.")
     for name, leaf in wanted.items():
-        array = arrays[name]
+        try:
+            array = archive.read(name, 8 * math.prod(leaf.shape))
+        except ValueError as error:
+            raise UserError(f"The model {path} is damaged: {error}.") from None
         if array.shape != leaf.shape or array.dtype.kind != np.dtype(leaf.dtype).kind:
             raise UserError(
                 f"The model {path} does not fit: {name} is {array.dtype} {array.shape}, not {leaf.dtype} {leaf.shape}."
             )
-        if not np.all(np.isfinite(array)):
+        with np.errstate(over="ignore"):  # a number of double precision may be too large for single
+            values = array.astype(leaf.dtype)
+        if not np.all(np.isfinite(values)):
             raise UserError(f"The model {path} is damaged: {name} holds numbers that are not finite.")
-        if digest(array) != description.get("sha256", {}).get(name):
+        if not isinstance(digests, dict) or digest(array) != digests.get(name):
             raise UserError(f"The model {path} is damaged: {name} is not what was saved.")
-    loaded = [jnp.asarray(arrays[name], leaf.dtype) for name, leaf in wanted.items()]
+        loaded.append(jnp.asarray(values))
     return eqx.combine(jax.tree.unflatten(jax.tree.structure(dynamic), loaded), static)
 
 
-def _read(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+def _open(path: Path) -> tuple[dict[str, Any], Archive]:
     try:
-        # From memory: np.load leaves a file open that turns out to be no archive.
-        with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files}
-        description = json.loads(arrays.pop(_DESCRIPTION).tobytes().decode())
+        archive = Archive(path)
+        description = parse_json(archive.read(_DESCRIPTION, MOST_TEXT).tobytes())
     except FileNotFoundError:
         raise UserError(f"There is no model file {path}.") from None
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+    except (OSError, ValueError) as error:
         raise UserError(f"The model {path} is damaged: {error}.") from None
-    if not isinstance(description, dict) or description.get("format") != FORMAT:
-        raise UserError(f"The model {path} has another format than this version of dlhmc reads ({FORMAT}).")
-    return description, arrays
+    if (version := description.get("format")) != FORMAT:
+        raise UserError(
+            f"The model {path} has format {version}, but this version of dlhmc reads {FORMAT}: "
+            "train it again, or use it with the version of dlhmc that made it."
+        )
+    return description, archive

@@ -11,6 +11,7 @@ import numpy as np
 
 from dlhmc import tables
 from dlhmc.kernels import DLHMC, State
+from dlhmc.leaves import integer
 from dlhmc.runs import engine, training
 from dlhmc.runs.config import TrainConfig
 from dlhmc.stopwatch import Contestant, fastest
@@ -95,8 +96,8 @@ def measure(config: TrainConfig, rounds: int, square: int = _SQUARE) -> Rates:
 
 
 def _training_inputs(algorithm: Any) -> Inputs:
-    numbers = (jax.device_put(np.int32(1)), jax.device_put(np.int32(_TRAINING_STEPS)))
-    return Inputs(algorithm, jax.device_put(np.uint32(0)), *numbers)
+    numbers = (integer(1), integer(_TRAINING_STEPS))
+    return Inputs(algorithm, integer(0, np.uint32), *numbers)
 
 
 def _sampling(kernel: DLHMC, x: Any) -> Contestant:

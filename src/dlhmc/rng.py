@@ -29,6 +29,7 @@ class Purpose(enum.IntEnum):
     MODEL = 2
     BURN_IN = 3
     TRAINING = 4
+    PRECISION = 5
 
 
 def step_key(seed: Int[Array, ""], purpose: Purpose, step: Int[Array, ""]) -> Key[Array, ""]:

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from dlhmc.errors import UserError
-from dlhmc.runs.checkpoint import Checkpoints
 from dlhmc.runs.config import ObjectSampleConfig, SampleConfig
-from dlhmc.runs.directory import RunDirectory, open_run, run_kind
+from dlhmc.runs.directory import open_run, run_kind
 from dlhmc.runs.history import History, Rows
+from dlhmc.runs.sampling import measured
 from dlhmc.runs.summary import (
     Histories,
     Quantities,
@@ -224,15 +224,15 @@ def load_samples(path: Path) -> Samples:
     """The measurements of a run directory, finished or not."""
     kind = run_kind(path)
     if kind == "sample-objects":
-        directory, warmup = RunDirectory(path), open_run(kind, ObjectSampleConfig, path)[1].warmup
+        found = measured(*open_run(kind, ObjectSampleConfig, path))
     else:
-        directory, warmup = RunDirectory(path), open_run("sample", SampleConfig, path)[1].warmup
-    step, notes = Checkpoints(directory.checkpoints, create=False).newest_notes()
-    rows = step - warmup
-    if rows < 1:
-        raise UserError(f"{path} has no measurements yet: go on with 'dlhmc resume {path}'.")
-    history = History.open(directory.history, "r")
-    return Samples(dataset(history, rows, notes))
+        found = measured(*open_run("sample", SampleConfig, path))
+    return Samples(dataset(found.history, found.rows, run_attributes(found.seconds, found.step_size)))
+
+
+def run_attributes(seconds: float, step_size: float | None) -> dict[str, float]:
+    """What is known of a run only when it has run."""
+    return {"seconds": seconds} | ({} if step_size is None else {"step_size": step_size})
 
 
 def show_summary(path: Path, console: Console) -> dict[str, Any]:

@@ -2,10 +2,12 @@
 
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import numpy as np
+
+K = TypeVar("K")
 
 
 class Contestant(NamedTuple):
@@ -15,7 +17,7 @@ class Contestant(NamedTuple):
     steps: int
 
 
-def fastest(contestants: dict[str, Contestant], rounds: int) -> dict[str, float]:
+def fastest(contestants: dict[K, Contestant], rounds: int) -> dict[K, float]:
     """Seconds of a step in the fastest of several rounds, in each of which all take their turn."""
     for contestant in contestants.values():
         jax.block_until_ready(contestant.call())  # compile, warm the caches

@@ -166,10 +166,14 @@ def test_the_drive_moves_one_unit_of_flux():
 
 
 def test_distances_on_the_periodic_lattice():
-    plaquette, link = rings.plaquette_distances((4, 6)), rings.link_distances((4, 6))
-    assert plaquette.max() == np.hypot(2, 3)
-    assert plaquette[3, 5] == plaquette[1, 1] == np.sqrt(2)
+    plaquette, link = np.asarray(rings.plaquette_distances((4, 6))), np.asarray(rings.link_distances((4, 6)))
+    np.testing.assert_allclose(plaquette.max(), np.hypot(2, 3))
+    np.testing.assert_allclose([plaquette[3, 5], plaquette[1, 1]], np.sqrt(2))
+    moved = rings.link_distances((4, 6), (3, 2))
+    np.testing.assert_array_equal(moved, np.roll(link, (3, 2), axis=(1, 2)))
     # The four links of plaquette (0, 0) are at the distance ½.
     assert link[0, 0, 0] == link[1, 0, 0] == link[0, 0, 1] == link[1, 1, 0] == 0.5
     assert np.count_nonzero(link == 0.5) == 4
-    np.testing.assert_allclose(rings.basis(RADII, plaquette).sum(axis=0), 1)
+    hats = np.asarray(rings.basis(RADII, jnp.asarray(plaquette)))
+    expected = [np.interp(plaquette, RADII, row) for row in np.eye(len(RADII))]
+    np.testing.assert_allclose(hats, expected, atol=1e-6)

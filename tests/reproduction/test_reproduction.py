@@ -20,7 +20,7 @@ from dlhmc.report.command import report
 from dlhmc.report.contents import build_page, drawn
 from dlhmc.reproduction.command import reproduce, resume
 from dlhmc.reproduction.config import REPRODUCE_PRESETS, ReproduceConfig
-from dlhmc.runs.directory import RunDirectory, read_json
+from dlhmc.runs.directory import RunDirectory, read_json, write_json
 from dlhmc.targets import u1_exact
 
 CONFIG = ReproduceConfig(
@@ -188,9 +188,10 @@ def test_damaged_results_are_named(finished, tmp_path, capsys):
     broken.mkdir()
     for name in ("config.toml", "manifest.json"):
         (broken / name).write_bytes((finished[0] / "compare-b2" / name).read_bytes())
-    (broken / "results.json").write_text('{"lattice": [4, 4], "entries": [{"name": 3}]}')
-    assert cli.run(["report", str(broken)]) == ExitCode.BAD_INPUT
-    assert "damaged or of another version" in capsys.readouterr().err
+    write_json(broken / "results.json", {"lattice": [4, 4], "entries": [{"name": 3}]}, RunDirectory(broken).identity())
+    for command in ("report", "summary"):
+        assert cli.run([command, str(broken)]) == ExitCode.BAD_INPUT
+        assert "results.json is damaged or of another version" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -112,10 +112,53 @@ def test_without_checkpoints_there_is_nothing_to_go_on_with(tmp_path):
         empty.newest_notes()
 
 
+def harm_record(directory, harm):
+    for file in (directory / "record").iterdir():
+        file.write_text(harm(file.read_text()))
+
+
+@pytest.mark.parametrize("harm", [lambda text: "{", lambda text: text.replace('"seconds": 1.0', '"seconds": 2.0')])
 @pytest.mark.usefixtures("checkpoints")
-def test_damaged_notes_are_named(tmp_path):
-    for file in (tmp_path / "checkpoints" / "3" / "record").iterdir():
-        file.write_text("{")
-    with pytest.raises(UserError, match=r"Checkpoint 3 in .* is damaged"):
-        reopened(tmp_path).newest_notes()
+def test_damaged_notes_give_way_to_earlier_ones(harm, tmp_path):
+    harm_record(tmp_path / "checkpoints" / "3", harm)
+    manager = reopened(tmp_path)
+    assert manager.newest_notes() == (2, {"seconds": 2 / 3})
+    (problem,) = manager.passed_over
+    assert problem.startswith("checkpoint 3: its record")
     assert reopened(tmp_path).restore(tree(0))[0] == 2
+
+
+@pytest.mark.usefixtures("checkpoints")
+def test_a_checkpoint_that_does_not_fit_the_rest_of_the_run_gives_way(tmp_path):
+    def check(step, notes):
+        if step == 3:
+            raise UserError("the history is damaged.")
+
+    manager = reopened(tmp_path)
+    assert manager.newest_notes(check)[0] == 2
+    assert manager.restore(tree(0), check)[0] == 2
+    assert manager.passed_over == ["checkpoint 3: the history is damaged"]
+
+
+@pytest.mark.usefixtures("checkpoints")
+def test_checkpoints_of_another_run_are_refused(tmp_path):
+    with pytest.raises(UserError, match=r"checkpoint 3: it is of another run; checkpoint 2"):
+        Checkpoints(tmp_path / "checkpoints", run="other").restore(tree(0))
+
+
+@pytest.mark.usefixtures("checkpoints")
+def test_an_older_format_is_refused_by_name(tmp_path):
+    for step in "23":
+        harm_record(tmp_path / "checkpoints" / step, lambda text: text.replace('"format": 2', '"format": 1'))
+    with pytest.raises(UserError, match=r"it has format 1, but this version of dlhmc reads 2"):
+        reopened(tmp_path).restore(tree(0))
+
+
+@pytest.mark.usefixtures("checkpoints")
+def test_what_was_being_written_when_a_run_died_is_cleared_away(tmp_path):
+    torn = tmp_path / "checkpoints" / "4.orbax-checkpoint-tmp"
+    shutil.copytree(tmp_path / "checkpoints" / "3", torn)
+    assert Checkpoints(tmp_path / "checkpoints", create=False, read_only=True).newest_notes()[0] == 3
+    assert torn.exists()  # its run may be alive
+    assert reopened(tmp_path).restore(tree(0))[0] == 3
+    assert not torn.exists()

@@ -9,6 +9,7 @@ from dlhmc.runs.history import History, Rows
 
 ROW = {"charge": np.zeros(4, np.float32), "accepted": np.zeros(4, np.int8)}
 FIELD = np.zeros((2, 3, 3, 4), np.float32)
+SHAPE = (10, 4)
 
 
 def records(first, count):
@@ -55,8 +56,11 @@ def test_rows_that_were_not_reached_are_marked(history, path):
 
 
 def test_a_resumed_run_overwrites_what_came_later(history, path):
-    history.write(0, records(100, 8))
+    history.write(0, records(100, 3))
+    digests = history.digests()
+    history.write(3, records(103, 5))
     again = History.open(path)
+    again.verify(SHAPE, 3, 0, digests)
     again.write(3, records(3, 7))
     np.testing.assert_array_equal(again.array("charge")[:, 0], [100, 101, 102, *range(3, 10)])
 
@@ -78,29 +82,117 @@ def test_the_sum_of_a_long_history_is_taken_in_parts(path):
     assert Rows(long.array("accepted"), 200_000).total() == 400_000
 
 
-def test_a_whole_history_passes_the_check(history):
+def sealed(history):
+    """A history of six rows and one configuration, and what a checkpoint would keep of it."""
     history.write(0, records(0, 6))
-    history.check(6, ROW)
-    history.check(0, ROW)
+    history.write_configuration(0, FIELD + 1)
+    return history.digests()
 
 
-def test_damage_is_named(history, path):
+def test_a_whole_history_is_verified_and_goes_on(history, path):
+    digests = sealed(history)
+    history.write(6, records(6, 2))  # after the checkpoint
+    again = History.open(path)
+    again.verify(SHAPE, 6, 1, digests)
+    again.forget_after(6)
+    for store in (history, again):
+        store.write(8 if store is history else 6, records(8 if store is history else 6, 2 if store is history else 4))
+        store.write_configuration(1, FIELD + 2)
+    assert again.digests() == history.digests()
+    again.verify(SHAPE, 10, 2, history.digests())
+
+
+def test_nan_of_any_kind_is_the_same(path):
+    history = History.create(path, 4, {"energy_change": ROW["charge"]}, [], FIELD, {})
+    rows = np.full((4, 4), np.nan, np.float32)
+    rows.view(np.uint32)[:] |= 0x80000001  # another NaN than the fill value, which stands for a chunk that is not there
+    history.write(0, {"energy_change": rows})
+    History.open(path).verify((4, 4), 4, 0, history.digests())
+
+
+def chunk_of(path, name):
+    (chunk,) = (file for file in (path / name / "c").rglob("*") if file.is_file() and file.suffix != ".partial")
+    return chunk
+
+
+def flip(file, where=0.5):
+    data = bytearray(file.read_bytes())
+    data[int(where * (len(data) - 1))] ^= 1
+    file.write_bytes(data)
+
+
+@pytest.mark.parametrize("name", ["charge", "accepted", "configurations", "kept"])
+@pytest.mark.parametrize("where", [0.0, 0.5, 1.0])
+def test_a_flipped_bit_is_found(name, where, history, path):
+    digests = sealed(history)
+    flip(chunk_of(path, name), where)
+    with pytest.raises(UserError, match=rf"history.zarr is damaged in '{name}'"):
+        History.open(path).verify(SHAPE, 6, 1, digests)
+
+
+@pytest.mark.parametrize("name", ["charge", "configurations"])
+def test_lost_and_exchanged_chunks_are_found(name, history, path, tmp_path):
+    digests = sealed(history)
+    other = History.create(tmp_path / "other.zarr", 10, ROW, [5, 10], FIELD, {"beta": 7.0})
+    other.write(0, records(1, 6))
+    other.write_configuration(0, FIELD + 3)
+    chunk_of(path, name).write_bytes(chunk_of(tmp_path / "other.zarr", name).read_bytes())
+    with pytest.raises(UserError, match=f"'{name}' is not what was saved"):
+        History.open(path).verify(SHAPE, 6, 1, digests)
+    chunk_of(path, name).unlink()
+    with pytest.raises(UserError, match=f"'{name}' is not what was saved"):
+        History.open(path).verify(SHAPE, 6, 1, digests)
+
+
+def test_changed_metadata_are_found(history, path):
+    digests = sealed(history)
+    file = path / "zarr.json"
+    file.write_text(file.read_text().replace('"beta": 7.0', '"beta": 6.0'))
+    with pytest.raises(UserError, match=r"its metadata \(zarr.json\) are not those saved"):
+        History.open(path).verify(SHAPE, 6, 1, digests)
+
+
+def test_a_store_of_another_size_is_refused(history, path):
+    with pytest.raises(UserError, match=r"'charge' is of another run|'accepted' is of another run"):
+        history.verify((10, 5), 6, 1, sealed(history))
+
+
+@pytest.mark.parametrize("size", [2**40, 4 * 10 * 4 + 1])
+def test_a_chunk_that_claims_to_be_larger_is_not_unpacked(size, history, path):
+    digests = sealed(history)
+    # A frame of Zstandard that says how much it holds in eight bytes.
+    chunk_of(path, "charge").write_bytes(b"\x28\xb5\x2f\xfd\xe0" + size.to_bytes(8, "little") + bytes(20))
+    with pytest.raises(UserError, match="is damaged in 'charge': 0 has another size"):
+        history.verify(SHAPE, 6, 1, digests)
+
+
+def test_rows_that_are_not_there_are_no_numbers(history, path):
     history.write(0, records(0, 6))
     with pytest.raises(UserError, match=r"history.zarr.* rows are missing"):
-        history.check(7, ROW)
-    with pytest.raises(UserError, match="'charge' is of another run"):
-        history.check(6, {"charge": np.zeros(5, np.float32)})
+        Rows(history.array("charge"), 7).total()
     with pytest.raises(UserError, match="it has no 'plaquette'"):
-        history.check(6, {"plaquette": np.zeros(4, np.float32)})
-    (chunk,) = (file for file in (path / "charge" / "c").rglob("*") if file.is_file())
-    chunk.write_bytes(b"not what was compressed")
+        history.array("plaquette")
+    chunk_of(path, "charge").write_bytes(b"not what was compressed")
     with pytest.raises(UserError, match=r"history.zarr.* is damaged"):
-        history.check(6, ROW)
+        Rows(history.array("charge"), 6).total()
     with pytest.raises(UserError, match=r"history.zarr.* is damaged"):
         history.write(6, records(6, 1))
-    chunk.unlink()
-    with pytest.raises(UserError, match=r"history.zarr.* rows are missing"):
-        history.check(6, ROW)
+
+
+def test_damage_after_the_checkpoint_does_not_matter(path):
+    rows = 2**17  # two chunks of the history
+    history = History.create(path, rows, ROW, [], FIELD, {})
+    history.write(0, records(0, 2**16))
+    digests = history.digests()
+    history.write(2**16, records(2**16, 10))
+    flip(path / "charge" / "c" / "1" / "0")
+    (path / "charge" / "c" / "0" / "0.abc.partial").write_bytes(b"torn")
+    again = History.open(path)
+    again.verify((rows, 4), 2**16, 0, digests)
+    again.forget_after(2**16)
+    assert not list(path.rglob("*.partial"))
+    again.write(2**16, records(2**16, 10))
+    np.testing.assert_array_equal(again.array("charge")[2**16 : 2**16 + 10], records(2**16, 10)["charge"])
 
 
 def test_a_missing_or_damaged_store_is_named(history, path, tmp_path):

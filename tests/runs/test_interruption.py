@@ -16,8 +16,8 @@ from small_runs import (
     tiny,
 )
 
-from dlhmc.errors import ExitCode, UserError
-from dlhmc.runs import config, sampling, training
+from dlhmc.errors import ExitCode
+from dlhmc.runs import config, training
 from dlhmc.runs.config import TrainConfig
 
 # Chunks that are short, so that a signal comes between many of them; the uninterrupted run has long ones.
@@ -57,27 +57,6 @@ def test_an_interrupted_run_equals_the_uninterrupted_one(
     steps = [line["step"] for line in metrics(directory)]
     assert steps == sorted(set(steps))
     assert steps[-1] == 210
-
-
-def test_a_killed_run_equals_the_uninterrupted_one(arguments, tmp_path, compilation_cache, uninterrupted):
-    directory = tmp_path / "run"
-    process = start(arguments, directory, compilation_cache)
-    process.send_signal(signal.SIGINT)
-    process.communicate(timeout=60)
-    saved = metrics(directory)[-1]["step"]
-    # Killed after its checkpoint: the history is ahead of it, and a line of the metrics may be torn.
-    process = start(command("resume", directory), directory, compilation_cache)
-    with pytest.raises(UserError, match="Another process is running"):
-        sampling.resume(directory, Console(file=io.StringIO()))
-    process.kill()
-    process.communicate(timeout=60)
-    assert metrics(directory)[-1]["step"] > saved
-    with (directory / "metrics.jsonl").open("a") as file:
-        file.write('{"step": 20')
-
-    resume(directory)
-    assert_same_run(uninterrupted, directory)
-    assert metrics(directory)[-1]["step"] == 210
 
 
 def without_times(lines):

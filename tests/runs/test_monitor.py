@@ -25,23 +25,27 @@ def cut(rows, first, last):
     return {name: array[first:last] for name, array in rows.items()}
 
 
-def test_recent_rows_stay_few_at_every_stride():
-    series = RecentRows(capacity=16)
-    for first in range(0, 1000, 7):
-        series.extend(np.arange(first, min(first + 7, 1000))[:, None])
-    for level in range(series.levels):
-        kept = series.array(level)[:, 0]
-        np.testing.assert_array_equal(kept, np.arange(0, 1000, 2**level)[-len(kept) :])
-        assert len(kept) == 16 or level == series.levels - 1
-    assert 8 <= len(kept) < 16
-    assert kept[0] == 0  # the longest stride spans the series
+@pytest.mark.parametrize("chunk", [1, 7, 40])
+def test_recent_rows_stay_few_and_evenly_spaced(chunk):
+    series, stride = RecentRows(capacity=16), 1
+    for first in range(0, 1000, chunk):
+        last = min(first + chunk, 1000)
+        series.extend(np.arange(first, last)[:, None])
+        kept = series.array()[:, 0]
+        np.testing.assert_array_equal(kept, np.arange(0, last, stride)[-len(kept) :])
+        assert len(kept) <= 16
+        if series.full and last >= 30 * stride:
+            series.thin()
+            stride *= 2
+            assert len(series.array()) == 8
+    assert series.stride == stride == 64
 
 
 def test_recent_rows_do_not_hold_on_to_chunks():
     series = RecentRows()
     chunk = np.zeros((1000, 4))
     series.extend(chunk)
-    assert not any(np.shares_memory(row, chunk) for row in series._scales[0])
+    assert not any(np.shares_memory(row, chunk) for row in series._rows)
 
 
 def autoregressive(tau, rows, chains):

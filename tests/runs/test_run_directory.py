@@ -1,4 +1,3 @@
-import json
 import math
 import subprocess
 import sys
@@ -39,6 +38,13 @@ def test_a_file_is_not_a_directory(tmp_path):
         RunDirectory(tmp_path / "file").require_run()
 
 
+def test_a_run_that_died_before_its_configuration_was_written_has_not_begun(tmp_path):
+    (tmp_path / ".lock").touch()
+    write_json(tmp_path / "manifest.json", {})
+    (tmp_path / ".config.toml.tmp").touch()
+    RunDirectory(tmp_path).refuse_if_taken()
+
+
 def test_what_a_run_lacks_is_named(tmp_path):
     with pytest.raises(UserError, match=r"config.toml and manifest.json missing"):
         RunDirectory(tmp_path).require_run()
@@ -71,11 +77,14 @@ def test_a_file_that_cannot_be_written_leaves_the_old_one(tmp_path):
     write_json(path, {"a": 1})
     with pytest.raises(ValueError, match="JSON"):
         write_json(path, {"a": math.nan})
-    assert json.loads(path.read_text()) == {"a": 1}
+    assert read_json(path) == {"a": 1}
     assert list(tmp_path.iterdir()) == [path]
 
 
-@pytest.mark.parametrize("text", [None, "", "{", "[1]", "\x00"])
+@pytest.mark.parametrize(
+    "text",
+    [None, "", "{", "[1]", "\x00", "[" * 100_000, '{"a": NaN}', '{"a": 1}', '{"a": 1, "sha256": "0"}', "9" * 10_000],
+)
 def test_damaged_json_is_named(text, tmp_path):
     path = tmp_path / "manifest.json"
     if text is not None:

@@ -1,17 +1,18 @@
 import io
 import json
 import os
+import shutil
 import signal
 
 import jax.numpy as jnp
 import pytest
 from rich.console import Console
 
-from dlhmc.errors import ExitCode
+from dlhmc.errors import ExitCode, UserError
 from dlhmc.runs.checkpoint import Checkpoints
 from dlhmc.runs.directory import RunDirectory
 from dlhmc.runs.interruption import Interruption, watch_signals
-from dlhmc.runs.loop import Work, drive, forget_metrics_after
+from dlhmc.runs.loop import Work, drive
 from dlhmc.runs.progress import Display
 
 
@@ -27,7 +28,8 @@ class Counting(Work):
         pass
 
     def resume(self, checkpoints):
-        return checkpoints.restore(self.checkpoint()[0])[0]
+        step, _, notes = checkpoints.restore(self.checkpoint()[0])
+        return step, notes
 
     def compile(self):
         pass
@@ -57,7 +59,8 @@ def go(work, tmp_path, interruption, *, step=0, chunk=None):
     directory = RunDirectory(tmp_path)
     display = Display(Console(file=io.StringIO()), "counting", work.total)
     checkpoints = Checkpoints(directory.checkpoints)
-    reached = drive(work, step, directory, checkpoints, display, interruption, chunk=chunk)
+    with directory.locked():
+        reached, _ = drive(work, step, directory, checkpoints, display, interruption, chunk=chunk)
     checkpoints.close()
     return reached, [json.loads(line) for line in directory.metrics.read_text().splitlines()]
 
@@ -103,13 +106,15 @@ def test_a_run_goes_on_where_it_was(tmp_path):
     assert work.chunks == [4, 2]
 
 
-def test_metrics_after_the_checkpoint_and_a_torn_line_are_dropped(tmp_path):
-    path = tmp_path / "metrics.jsonl"
-    forget_metrics_after(path, 5)
-    assert not path.exists()
-    path.write_text('{"step": 4}\n{"step": 5, "a": 1}\n{"step": 6}\n{"st')
-    forget_metrics_after(path, 5)
-    assert path.read_text() == '{"step": 4}\n{"step": 5, "a": 1}\n'
-    path.write_bytes(b'{"step": 1}\n\xff\xfe\x00 \n3\n[]\n')
-    forget_metrics_after(path, 5)
-    assert path.read_text() == '{"step": 1}\n'
+def test_a_directory_that_is_removed_ends_the_run(tmp_path):
+    class Removing(Counting):
+        def advance(self, step, count):
+            super().advance(step, count)
+            shutil.rmtree(tmp_path / "run")
+
+    (tmp_path / "run").mkdir()
+    work = Removing()
+    with pytest.raises(UserError, match="run was removed while the run was going on"):
+        go(work, tmp_path / "run", Interruption(), chunk=3)
+    assert work.chunks == [3]
+    assert not (tmp_path / "run").exists()

@@ -2,6 +2,7 @@ import io
 import json
 import shutil
 import warnings
+from pathlib import Path
 
 import jax
 import numpy as np
@@ -122,6 +123,7 @@ def test_metrics_count_up_to_the_end(finished):
 MOMENT = {"mean", "error", "exact", "z"}
 TIME = {"value", "error", "window", "frozen", "lower_bound"}
 SUMMARY = {
+    "sha256": None,
     "kernel": None,
     "lattice": None,
     "beta": None,
@@ -136,6 +138,9 @@ SUMMARY = {
     "tau_int_sine_charge": TIME,
     "exp_minus_dh": {"mean", "error"},
     "nonfinite_rejected": None,
+    "nonfinite_fraction": None,
+    "warnings": None,
+    "precision": None,
     "seconds": None,
     "microseconds_per_trajectory": None,
     "microseconds_per_independent": None,
@@ -198,7 +203,14 @@ def test_proposals_that_are_not_finite_are_rejected_counted_and_shown(tmp_path):
     assert summary["nonfinite_rejected"] == 20 * 4
     assert summary["acceptance"] == 0
     assert histories(tmp_path / "wild")["nonfinite"].all()
-    assert "\x1b[31m80 proposals were not finite and were rejected" in screen.getvalue()
+    assert summary["nonfinite_fraction"] == 1
+    assert len(summary["warnings"]) == 1
+    said = f"\x1b[31mWarning: {summary['warnings'][0]}"
+    assert "80 of 80 proposals (100 %) were not finite" in said
+    assert said in screen.getvalue()
+    screen.truncate(0)
+    sampling.show_summary(tmp_path / "wild", console)
+    assert said in screen.getvalue()
     for before, after in zip(state(tmp_path / "wild", 0), state(tmp_path / "wild"), strict=True):
         np.testing.assert_array_equal(before, after)
 
@@ -223,6 +235,25 @@ def test_a_run_goes_on_from_the_checkpoint_before_a_damaged_one(finished, copied
     assert metrics(copied)[-1]["step"] == 30
 
 
+def test_a_run_whose_history_has_lost_rows_does_them_again_and_says_so(finished, copied):
+    shutil.rmtree(copied / "history.zarr" / "energy_change" / "c")
+    with pytest.raises(UserError, match="no measurements yet"):  # all that is intact is the checkpoint before the first
+        sampling.show_summary(copied, Console(file=io.StringIO()))
+    screen = io.StringIO()
+    assert sampling.resume(copied, Console(file=screen, width=1000)) == ExitCode.OK
+    assert "checkpoint 30: The history" in screen.getvalue()
+    assert "'energy_change' is not what was saved" in screen.getvalue()
+    assert_same_run(finished, copied)
+
+
+def test_a_run_that_died_before_its_first_checkpoint_starts_again(finished, copied):
+    (copied / "metrics.jsonl").unlink()
+    shutil.rmtree(copied / "checkpoints")
+    (copied / "checkpoints" / "0.orbax-checkpoint-tmp").mkdir(parents=True)
+    resume(copied)
+    assert_same_run(finished, copied)
+
+
 def harm_config(path):
     (path / "config.toml").write_text("beta = ")
 
@@ -240,16 +271,11 @@ def harm_all_checkpoints(path):
         file.write_bytes(b"")
 
 
-def harm_rows(path):
-    shutil.rmtree(path / "history.zarr" / "charge" / "c")
-
-
 HARM = {
-    "config.toml cannot": harm_config,
+    "config.toml is not what the run began with": harm_config,
     "manifest.json is missing or damaged": harm_manifest,
     "has format 99": harm_format,
     "No checkpoint in .* is intact .*checkpoint 30: .*checkpoint 0: ": harm_all_checkpoints,
-    "The history /.*charge is damaged: rows are missing": harm_rows,
     "manifest.json missing": lambda path: (path / "manifest.json").unlink(),
     "config.toml missing": lambda path: (path / "config.toml").unlink(),
     "no checkpoints in": lambda path: shutil.rmtree(path / "checkpoints"),
@@ -284,7 +310,7 @@ def test_a_new_run_leaves_an_old_one_alone(finished):
 
 def test_a_directory_that_cannot_be_made_is_one_sentence(tmp_path):
     (tmp_path / "file").touch()
-    for path in (tmp_path / "file" / "below", tmp_path / ("long" * 100)):
+    for path in (tmp_path / "file" / "below", tmp_path / ("long" * 100), Path("/proc/read-only")):
         with pytest.raises(UserError, match="cannot be written"):
             sampling.sample(tiny(), path, Console(file=io.StringIO()))
 

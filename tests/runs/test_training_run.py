@@ -13,13 +13,14 @@ from rich.console import Console
 from small_runs import assert_tensorboard_shows_the_metrics, shown_by_tensorboard
 
 from dlhmc import cli, models
+from dlhmc.devices import Devices
 from dlhmc.errors import ExitCode, UserError
 from dlhmc.runs.checkpoint import Checkpoints
 from dlhmc.runs.config import SampleConfig, TrainConfig, load, save
 from dlhmc.runs.directory import RunDirectory, new_run
 from dlhmc.runs.loop import Conditions, execute
 from dlhmc.runs.sampling import sample
-from dlhmc.runs.training import Training, begin_state, describe_model, plan, resume, train
+from dlhmc.runs.training import Training, begin_state, describe_model, plan, prepare, resume, train
 
 SMALL = {
     "network": "dense",
@@ -52,10 +53,32 @@ def finished(tmp_path_factory):
     return path
 
 
+def test_updates_that_are_skipped_and_parameters_that_are_not_finite_are_warned_of(finished, tmp_path):
+    """A finished run whose last state is spoiled by hand: the model must be of good parameters, and say so."""
+    config = TrainConfig(**SMALL)
+    algorithm, draws = plan(config)
+    state = begin_state(config, algorithm, draws)
+    spoiled = eqx.tree_at(lambda s: s.trajectory.layers.log_step_x, state, np.full(2, np.inf, np.float32))
+    spoiled = spoiled._replace(guard=spoiled.guard._replace(skipped=np.int32(3)))
+    screen = io.StringIO()
+    with new_run("train", config, tmp_path / "spoiled") as directory:
+        work = Training(config, directory, algorithm, Devices(), spoiled)
+        work._recent = {"gamma": np.ones(1), "acceptance": np.ones(1), "loss": np.zeros(1)}
+        work.finish(Console(file=screen))
+    assert all(np.isfinite(array).all() for array in arrays_of(directory.model).values())
+    summary = json.loads(directory.summary.read_text())
+    assert len(summary["warnings"]) == 2
+    assert all(f"Warning: {warning}" in screen.getvalue() for warning in summary["warnings"])
+    assert "3 of 12 updates were skipped" in screen.getvalue()
+    quiet = json.loads((finished / "summary.json").read_text())
+    assert (quiet["warnings"], quiet["nonfinite_fraction"]) == ([], 0)
+
+
 def final_state(path, config):
     algorithm, draws = plan(config)
     arrays = eqx.filter(begin_state(config, algorithm, draws), eqx.is_array)
-    return Checkpoints(RunDirectory(path).checkpoints).restore(arrays)
+    directory = RunDirectory(path)
+    return Checkpoints(directory.checkpoints, run=directory.identity()).restore(arrays)
 
 
 class Interrupting(Training):
@@ -76,9 +99,9 @@ class Crashing(Training):
 
 def test_half_resume_half_equals_the_whole(finished, tmp_path):
     config = TrainConfig(**SMALL, chunk=3)
-    algorithm, draws = plan(config)
+    prepared = prepare(config, QUIET)
     with new_run("train", config, tmp_path / "half") as directory:
-        work = Interrupting(config, directory, algorithm, begin_state(config, algorithm, draws), describe_model(config))
+        work = Interrupting(config, directory, *prepared, describe_model(config))
         with pytest.raises(UserError, match="interrupted"):
             execute(work, directory, console(), QUIET, resuming=False, chunk=3)
     assert resume(tmp_path / "half", console(), QUIET) is ExitCode.OK
@@ -110,9 +133,9 @@ def test_a_finished_run_can_be_resumed(finished):
 def test_tensorboard_shows_the_metrics_also_after_a_crash(tmp_path):
     """As after a power cut: events are there of steps after the checkpoint that the run goes on from."""
     config = TrainConfig(**SMALL, chunk=3, tensorboard=True)
-    algorithm, draws = plan(config)
+    prepared = prepare(config, QUIET)
     with new_run("train", config, tmp_path / "run") as directory:
-        work = Crashing(config, directory, algorithm, begin_state(config, algorithm, draws), describe_model(config))
+        work = Crashing(config, directory, *prepared, describe_model(config))
         with pytest.raises(RuntimeError, match="crash"):
             execute(work, directory, console(), QUIET, resuming=False, chunk=3)
     assert sorted(shown_by_tensorboard(tmp_path / "run")) == [3, 6]
@@ -157,8 +180,9 @@ def test_transfer_starts_from_the_parameters_of_a_run(finished, tmp_path):
     [
         ({"rule": "affine"}, "no bijection of angles"),
         ({"model": "no/such/model"}, "There is no model or training run"),
-        ({"hidden": (5,)}, "does not fit"),
-        ({"lattice": (6, 4)}, "does not fit"),
+        ({"hidden": (5,)}, "does not fit: it has --hidden 8, not 5"),
+        ({"rule": "shift"}, "does not fit: it has --rule circle, not shift"),
+        ({"lattice": (6, 4)}, "does not fit: its dense networks are for the lattice 4 4, not 6 4"),
     ],
 )
 def test_what_cannot_work_is_refused_before_anything_is_written(settings, message, finished, tmp_path):

@@ -115,6 +115,55 @@ def test_a_gradient_that_is_not_finite_is_skipped_and_counted():
     assert bool(jnp.isfinite(after.x).all())
 
 
+def spoiled_parameters(state, which, value):
+    """One number of the parameters replaced."""
+    arrays, static = eqx.partition(state.trajectory, eqx.is_inexact_array)
+    leaves, structure = jax.tree.flatten(arrays)
+    leaf = np.array(leaves[which])
+    leaf.flat[0] = value
+    leaves[which] = jnp.asarray(leaf)
+    return state._replace(trajectory=eqx.combine(jax.tree.unflatten(structure, leaves), static))
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_parameters_that_are_not_finite_are_neither_trained_nor_kept(value):
+    """Step 99 would keep them as good, because the acceptance was good until now."""
+    learner = algorithm()
+    start = begin(learner)
+    healthy = start._replace(guard=start.guard._replace(acceptance=jnp.float32(0.9)))
+    for which in range(len(jax.tree.leaves(eqx.filter(start.trajectory, eqx.is_inexact_array)))):
+        state, records = run(learner, spoiled_parameters(healthy, which, value), 1, first=99)
+        assert np.isfinite(records["loss"])
+        assert bool(jnp.isfinite(state.x).all())
+        assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(state.good))
+        skipped = int(state.guard.skipped) == 1
+        assert skipped or np.isfinite(records["gradient_norm"])
+        moments = jax.tree.leaves(eqx.filter(state.optimiser, eqx.is_inexact_array))
+        assert all(np.isfinite(leaf).all() for leaf in moments)
+
+
+def test_good_parameters_are_kept():
+    learner = algorithm()
+    start = begin(learner)
+    healthy = start._replace(guard=start.guard._replace(acceptance=jnp.float32(0.9)))
+    state, _ = run(learner, healthy, 1, first=99)
+    assert not np.array_equal(state.good.layers.log_step_x, start.good.layers.log_step_x)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_one_chain_that_is_not_finite_spoils_neither_the_others_nor_the_parameters(value):
+    learner = algorithm()
+    start = begin(learner)
+    bad = start._replace(x=start.x.at[0, 1, 2, 5].set(value))
+    state, records = run(learner, bad, 1)
+    assert records["nonfinite"] == 1
+    assert np.isfinite(records["loss"])
+    others = np.delete(np.asarray(state.x), 5, axis=-1)
+    assert np.isfinite(others).all()
+    assert not np.array_equal(others, np.delete(np.asarray(start.x), 5, axis=-1))
+    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(eqx.filter(state.trajectory, eqx.is_inexact_array)))
+
+
 def test_a_collapse_restores_good_parameters_and_lowers_the_rate():
     learner = algorithm()
     state, _ = run(learner, begin(learner), 101)

@@ -22,8 +22,10 @@ from dlhmc.comparison.contestants import (
     settle,
 )
 from dlhmc.comparison.race import Runner, race
-from dlhmc.comparison.results import Results, evaluate, from_json, to_json
+from dlhmc.comparison.results import Results, evaluate, read_results, to_json
 from dlhmc.errors import ExitCode, UserError
+from dlhmc.files import fingerprint, write_whole
+from dlhmc.leaves import integer
 from dlhmc.runs.directory import RunDirectory, new_run, open_run, read_json, run_kind, write_json
 from dlhmc.runs.engine import begin
 from dlhmc.runs.interruption import Interruption, watch_signals
@@ -70,24 +72,19 @@ def hold_race(
     return evaluate(target, runners, config.precision, seconds, interrupted=bool(interruption)), runners
 
 
-def read_results(path: Path) -> Results:
+def open_results(path: Path) -> Results:
     """The results of an earlier comparison."""
-    return from_json(_stored(path))
-
-
-def _stored(path: Path) -> dict[str, Any]:
     if run_kind(path) != "compare-objects":
         open_run("compare", CompareConfig, path)
     if not (path / RESULTS).exists():
         raise UserError(f"{path} has no results: the comparison was stopped at once; start another one.")
-    return read_json(path / RESULTS)
+    return read_results(path / RESULTS)
 
 
 def show_results(path: Path, console: Console) -> dict[str, Any]:
     """The tables of an earlier comparison."""
-    results = _stored(path)
-    table.show(from_json(results), console)
-    return results
+    table.show(open_results(path), console)
+    return read_json(path / RESULTS, RunDirectory(path).identity())
 
 
 def _line_up(
@@ -110,7 +107,7 @@ def _line_up(
     def start(seed: int) -> Field:
         if exact is None:
             return equilibrated(target, config.lengths[0], config.chains, seed, _EQUILIBRATION)
-        return begin(exact.kernel, draws, jax.device_put(np.uint32(seed)), "exact", config.chains).state.x
+        return begin(exact.kernel, draws, integer(seed, np.uint32), "exact", config.chains).state.x
 
     contestants: dict[str, Contestant] = {}
     runners: list[Runner] = []
@@ -135,15 +132,18 @@ def _line_up(
 def write_results(results: Results, runners: Sequence[Runner], path: Path) -> None:
     """results.json, table.csv, table.md, and histories/ with an archive for each sampler."""
     files = {runner.contestant.name: f"{HISTORIES}/{_file_name(runner.contestant.name)}.npz" for runner in runners}
-    entries = tuple(dataclasses.replace(entry, history=files[entry.name]) for entry in results.entries)
-    results = dataclasses.replace(results, entries=entries)
     (path / HISTORIES).mkdir()
     for runner in runners:
         if runner.rows:
             runner.streams.save(path / files[runner.contestant.name])
-    (path / "table.csv").write_text(table.comma_separated(results), encoding="utf-8")
-    (path / "table.md").write_text(table.markdown(results), encoding="utf-8")
-    write_json(path / RESULTS, to_json(results))
+    entries = tuple(
+        dataclasses.replace(entry, history=file, history_sha256=fingerprint(path / file))
+        for entry, file in ((entry, files[entry.name]) for entry in results.entries)
+    )
+    results = dataclasses.replace(results, entries=entries)
+    write_whole(path / "table.csv", table.comma_separated(results).encode())
+    write_whole(path / "table.md", table.markdown(results).encode())
+    write_json(path / RESULTS, to_json(results), RunDirectory(path).identity())
 
 
 def _file_name(name: str) -> str:

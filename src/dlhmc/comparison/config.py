@@ -46,7 +46,7 @@ class CompareConfig:
 
     def __post_init__(self) -> None:
         """Refuse what cannot run."""
-        require(all(side >= 2 for side in self.lattice), "lattice", self.lattice, "sides of at least 2")
+        require(all(2 <= side <= 10**4 for side in self.lattice), "lattice", self.lattice, "sides from 2 to 10000")
         require(0 < self.beta <= 10_000, "beta", self.beta, "a number above 0 and up to 10000")
         _check(self)
 
@@ -92,8 +92,8 @@ def _check(config: CompareConfig | ObjectCompareConfig) -> None:
         raise UserError("HMC needs steps of some size: give --acceptances or --step-sizes.")
     sizes = config.step_sizes
     require(all(0 < size < math.inf for size in sizes), "step-sizes", sizes, "positive numbers")
-    require(config.hits >= 0, "hits", config.hits, "0 or more")
-    require(config.chains >= 2, "chains", config.chains, "at least 2")
+    require(0 <= config.hits <= 10**9, "hits", config.hits, "from 0 to 1000000000")
+    require(2 <= config.chains <= 10**7, "chains", config.chains, "from 2 to 10000000")
     require(0 < config.precision < 1, "precision", config.precision, "between 0 and 1")
     require(0 < config.budget < math.inf, "budget", config.budget, "a positive number of seconds")
     require(0 <= config.seed < 2**32, "seed", config.seed, "a whole number from 0 to 4294967295")

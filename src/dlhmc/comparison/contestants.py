@@ -6,17 +6,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from dlhmc import models
 from dlhmc.comparison.config import CompareConfig, ObjectCompareConfig
 from dlhmc.comparison.cost import trajectory_cost
 from dlhmc.integrators import INTEGRATORS
 from dlhmc.kernels import DLHMC, HMC, Exact, Info, InstantonHits, Kernel, State
-from dlhmc.leaves import leaf
+from dlhmc.leaves import integer, leaf
 from dlhmc.names import Scheme
+from dlhmc.runs import targets
 from dlhmc.runs.engine import Carry, Schedule, advance, begin
 from dlhmc.runs.sampling import learned_kernel
 from dlhmc.targets.contract import ExactDraws, Field, Target
@@ -122,8 +123,9 @@ def settle(point: GridPoint, target: Target, x: Field, seed: int) -> Contestant:
 def equilibrated(target: Target, length: float, chains: int, seed: int, trajectories: int) -> Field:
     """Configurations of a target without exact draws: trajectories of HMC that is tuned on the way, from hot ones."""
     point = GridPoint("leapfrog", length, None, _ACCEPTANCE_WITH_HITS, 0)
-    number = jax.device_put(np.uint32(seed))
-    x = begin(HMC(target, _FIRST_GUESS_OF_STEP_SIZE, np.int32(1)), None, number, "hot", chains).state.x
+    x = begin(
+        HMC(target, _FIRST_GUESS_OF_STEP_SIZE, np.int32(1)), None, integer(seed, np.uint32), "hot", chains
+    ).state.x
     return _tune(point, target, x, seed, trajectories)[1]
 
 
@@ -131,11 +133,10 @@ def _tune(point: GridPoint, target: Target, x: Field, seed: int, trajectories: i
     """The step size for the wanted acceptance, and where the chains are after the trajectories that it took."""
     guess = HMC(target, _FIRST_GUESS_OF_STEP_SIZE, np.int32(1), INTEGRATORS[point.integrator])
     kernel = OfLength(target, guess, leaf(point.length)).with_step_size(leaf(_FIRST_GUESS_OF_STEP_SIZE))
-    number = jax.device_put(np.int32(trajectories))
-    schedule = Schedule(jax.device_put(np.uint32(seed)), number, jnp.asarray(point.acceptance, float))
+    number = integer(trajectories)
+    schedule = Schedule(integer(seed, np.uint32), number, jnp.asarray(point.acceptance, float))
     carry = Carry(kernel.init(x), StepSizeTuner.start(jnp.asarray(kernel.tunable_step_size())))
-    first = jax.device_put(np.int32(0))
-    carry, _ = advance(kernel, schedule, carry, first, number, trajectories, True)
+    carry, _ = advance(kernel, schedule, carry, integer(0), number, trajectories, True)
     return float(carry.tuner.result), carry.state.x
 
 
@@ -149,6 +150,7 @@ def learned_contestants(config: CompareConfig, target: Target) -> list[Contestan
     contestants = []
     short = [Path(model).stem if Path(model).is_file() else Path(model).name for model in config.model]
     for model, name in zip(config.model, short, strict=True):
+        targets.require_target_of_model(models.find(model), "u1", config.lattice)
         label = f"model {name if short.count(name) == 1 else model}"
         contestants.append(dataclasses.replace(contestant_of(label, learned_kernel(model, target)), model=model))
     return contestants

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from dlhmc.comparison.contestants import Contestant
 from dlhmc.comparison.streams import Streams
+from dlhmc.leaves import integer
 from dlhmc.runs.engine import Carry, Schedule, advance
 from dlhmc.runs.interruption import Interruption
 from dlhmc.runs.progress import Display
@@ -59,8 +60,8 @@ class Runner:
         self._target = target
         self._variances = {name: target.exact().get(f"{name}_squared") for name in target.slow}
         self._carry = Carry(contestant.kernel.init(x), StepSizeTuner.start(jnp.ones((), x.dtype)))
-        zero = jax.device_put(np.int32(0))
-        self._schedule = Schedule(jax.device_put(np.uint32(seed)), zero, jnp.ones((), x.dtype))
+        zero = integer(0)
+        self._schedule = Schedule(integer(seed, np.uint32), zero, jnp.ones((), x.dtype))
         self._rate = 0.0
         #: seconds of a trajectory of all chains, for each round
         self.pace: list[float] = []
@@ -104,7 +105,7 @@ class Runner:
         self.seconds += used
 
     def _advance(self, count: int) -> float:
-        numbers = (jax.device_put(np.int32(self.rows)), jax.device_put(np.int32(count)))
+        numbers = (integer(self.rows), integer(count))
         started = time.perf_counter()
         self._carry, buffers = jax.block_until_ready(
             advance(self.contestant.kernel, self._schedule, self._carry, *numbers, _CAPACITY, False)

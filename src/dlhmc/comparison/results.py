@@ -2,16 +2,22 @@
 
 import dataclasses
 import math
+import types
+import typing
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from dlhmc.comparison.race import Runner, relative_pace
 from dlhmc.describe import describe_target
 from dlhmc.errors import UserError
+from dlhmc.runs.directory import RunDirectory, read_json
 from dlhmc.runs.summary import compared, finite, time_entry
 from dlhmc.statistics import Estimate, integrated_autocorrelation_time, mean_and_error
 from dlhmc.statistics.autocorrelation import ONE_SIDED_SIGMA
 from dlhmc.targets.contract import Target
+
+_MOMENTS = ("plaquette", "charge_squared", "sine_charge_squared")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,8 +100,9 @@ class Entry:
     #: how many times more the best HMC costs, in N_LF · τ_int and in time
     gain_in_steps: Quantity = NOTHING
     gain_in_time: Quantity = NOTHING
-    #: where the histories are
+    #: where the histories are, and the SHA-256 of the file
     history: str = ""
+    history_sha256: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -255,14 +262,13 @@ def to_json(results: Results) -> dict[str, Any]:
     return _without_infinities(table.pop("target") | table)
 
 
-def from_json(table: Mapping[str, Any]) -> Results:
-    """What `to_json` wrote."""
+def read_results(path: Path) -> Results:
+    """What `to_json` wrote to a file."""
+    table = read_json(path, RunDirectory(path.parent).identity())
     try:
         return _from_json(table)
-    except (KeyError, TypeError, AttributeError) as error:
-        raise UserError(
-            f"The results of the comparison are damaged or of another version of dlhmc ({error}): compare again."
-        ) from None
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise UserError(f"{path} is damaged or of another version of dlhmc ({error}): compare again.") from None
 
 
 def _from_json(table: Mapping[str, Any]) -> Results:
@@ -270,9 +276,71 @@ def _from_json(table: Mapping[str, Any]) -> Results:
     entries = tuple(
         Entry(**(entry | {name: Quantity(**entry[name]) for name in quantities})) for entry in table["entries"]
     )
+    for entry in entries:
+        _require_fields(entry)
     known = {field.name for field in dataclasses.fields(Results)} - {"target"}
     target = {name: value for name, value in table.items() if name not in known}
-    return Results(target, **{name: table[name] for name in known - {"entries"}}, entries=entries)
+    results = Results(target, **{name: table[name] for name in known - {"entries"}}, entries=entries)
+    _require_fields(results)
+    if "target" in target:  # one that was made in Python
+        return results
+    if not _fits(target.get("lattice"), list[int]) or len(results.lattice) != 2 or not _fits(target.get("beta"), float):
+        raise ValueError("its lattice or its beta is none")
+    if missing := set(_MOMENTS) - results.exact.keys():
+        raise ValueError(f"it has no exact {missing.pop()}")
+    for entry in entries:
+        if missing := (set(_MOMENTS) - entry.observables.keys()) | ({"charge", "sine_charge"} - entry.tau_int.keys()):
+            raise ValueError(f"it has no {missing.pop()}")
+    return results
+
+
+def _require_fields(value: Any) -> None:
+    """Refuse numbers, texts and tables in the places of each other."""
+    hints = typing.get_type_hints(type(value))
+    for field in dataclasses.fields(value):
+        part = getattr(value, field.name)
+        if not _fits(part, hints[field.name]):
+            raise ValueError(f"its {field.name} is {str(part)[:40]!r}")
+        if isinstance(part, Quantity):
+            _require_fields(part)
+            _require_error(part.error)
+    if isinstance(value, Entry):
+        for moment in value.observables:
+            if not _fits([value.observables[moment][key] for key in ("error", "exact", "z")], list[float | None]):
+                raise ValueError(f"its {moment} is no measurement")
+            if not _fits(value.observables[moment]["mean"], float):
+                raise ValueError(f"its {moment} has no mean")
+            _require_error(value.observables[moment]["error"])
+        for tau in (*value.tau_int.values(), *value.tau_int_others.values()):
+            figures = [tau[key] for key in ("error", "lower_bound", "value", "window")]
+            known = figures[0 if figures[2] is not None else 1] is not None
+            if not known or not _fits(figures, list[float | None]) or not _fits(tau["frozen"], bool):
+                raise ValueError("its tau_int is no autocorrelation time")
+            _require_error(tau["error"])
+
+
+def _require_error(error: float | None) -> None:
+    if error is not None and error < 0:
+        raise ValueError("it has a negative error")
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    """Whether a value from JSON is of the type of a field."""
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if hint is Any:
+        return True
+    if origin is types.UnionType:
+        return any(_fits(value, argument) for argument in arguments)
+    if origin is Mapping:
+        return isinstance(value, dict) and all(_fits(part, arguments[1]) for part in value.values())
+    if origin in (tuple, list):
+        if not isinstance(value, tuple | list):
+            return False
+        kinds = arguments if len(arguments) == 2 and arguments[1] is not ... else arguments[:1] * len(value)
+        return len(value) == len(kinds) and all(map(_fits, value, kinds))
+    if hint is float:
+        return type(value) is float or (type(value) is int and abs(value) < 2**63)
+    return type(value) is hint
 
 
 def _without_infinities(value: Any) -> Any:

@@ -1,13 +1,13 @@
 """Histories of a sampler in memory: arrays [trajectory, chain] that grow."""
 
-import io
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from dlhmc.files import write_arrays
 
 
 class Streams:
@@ -42,11 +42,4 @@ class Streams:
 
     def save(self, path: Path) -> None:
         """Write a NumPy archive of plain arrays in one piece."""
-        buffer = io.BytesIO()
-        np.savez_compressed(buffer, allow_pickle=False, **{name: self[name] for name in self._arrays})
-        temporary = path.with_name(f".{path.name}.tmp")
-        with temporary.open("wb") as file:
-            file.write(buffer.getbuffer())
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
+        write_arrays(path, {name: self[name] for name in self._arrays})

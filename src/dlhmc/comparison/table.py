@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from dlhmc import tables
@@ -39,7 +40,7 @@ def show(results: Results, console: Console) -> None:
         for column in section.header:
             table.add_column(column, justify="left" if column in ("sampler", "") else "right")
         for row in section.rows:
-            table.add_row(*row)
+            table.add_row(*map(escape, row))
         console.print(table)
     console.print(LEGEND, highlight=False, style="dim")
     for remark in remarks(results):

@@ -1,9 +1,9 @@
 """Kernels: how a target is sampled. Each leaves its target exactly invariant."""
 
-from dlhmc.kernels.contract import Info, Kernel, State
+from dlhmc.kernels.contract import Info, Kernel, RoundTrip, State
 from dlhmc.kernels.dlhmc import DLHMC
 from dlhmc.kernels.exact import Exact
 from dlhmc.kernels.hits import InstantonHits
 from dlhmc.kernels.hmc import HMC
 
-__all__ = ["DLHMC", "HMC", "Exact", "Info", "InstantonHits", "Kernel", "State"]
+__all__ = ["DLHMC", "HMC", "Exact", "Info", "InstantonHits", "Kernel", "RoundTrip", "State"]

@@ -29,6 +29,15 @@ class Info(NamedTuple):
     hits: Float[Array, " chain"] | None = None
 
 
+class RoundTrip(NamedTuple):
+    """A trajectory and the way back: what is lost on it is lost to rounding."""
+
+    #: of the way there, as in `Info`
+    energy_change: PerChain
+    x_back: Field
+    v_back: Field
+
+
 class Kernel(eqx.Module):
     """Leaves its target invariant. A kernel is a pytree: its leaves (step size, couplings) never recompile."""
 
@@ -46,6 +55,10 @@ class Kernel(eqx.Module):
     def leapfrog_steps(self) -> int:
         """N_LF, the leapfrog steps of a trajectory; 0 for kernels that have none."""
         return 0
+
+    def round_trip(self, x: Field, v: Field) -> RoundTrip | None:
+        """A trajectory from (x, v) and back, without accept/reject; None for kernels that make none."""
+        return None
 
     def with_step_size(self, step_size: Float[Array, ""]) -> "Kernel":
         """The same kernel with another step size, for kernels that have one to tune."""

@@ -6,7 +6,7 @@ import equinox as eqx
 import jax
 from jaxtyping import Array, Key
 
-from dlhmc.kernels.contract import Info, Kernel, State
+from dlhmc.kernels.contract import Info, Kernel, RoundTrip, State
 from dlhmc.kernels.metropolis import decide, select
 from dlhmc.layers import Trajectory
 from dlhmc.targets.contract import Field, PerChain, Target, energy_change
@@ -46,6 +46,13 @@ class DLHMC(Kernel):
         acceptance, accepted, nonfinite = decide(accept_key, proposal.energy_change)
         x = select(accepted, self.target.wrap(proposal.x_new), state.x)
         return State(x), Info(acceptance, accepted, proposal.energy_change, nonfinite)
+
+    def round_trip(self, x: Field, v: Field) -> RoundTrip:
+        """F⁻¹(F(x, v))."""
+        end = self.trajectory.forward(self.target, x, v)
+        back = self.trajectory.inverse(self.target, end.x, end.v)
+        change = energy_change(self.target, (x, v), (end.x, end.v)) - end.log_jacobian
+        return RoundTrip(change, back.x, back.v)
 
     def propose(self, key: Key[Array, ""], x: Field) -> Proposal:
         """Fresh momentum and direction, then the trajectory; nothing is decided yet."""

@@ -4,11 +4,12 @@ import jax.numpy as jnp
 from jaxtyping import Array, Key
 
 from dlhmc.kernels.contract import Info, Kernel, State
-from dlhmc.targets.contract import ExactDraws, Target
+from dlhmc.kernels.metropolis import select
+from dlhmc.targets.contract import ExactDraws, Target, all_finite
 
 
 class Exact(Kernel):
-    """Independent draws from the target; nothing is ever rejected."""
+    """Independent draws from the target; nothing is ever rejected but a number gone wrong."""
 
     target: Target
     draws: ExactDraws
@@ -17,5 +18,6 @@ class Exact(Kernel):
         """A new configuration for every chain."""
         chains, dtype = state.x.shape[-1], state.x.dtype
         x = self.draws.draw(key, chains, dtype)
-        sure = jnp.ones(chains, bool)
-        return State(x), Info(jnp.ones(chains, dtype), sure, jnp.zeros(chains, dtype), ~sure)
+        finite = all_finite(x)
+        x = select(finite, x, state.x)
+        return State(x), Info(finite.astype(dtype), finite, jnp.zeros(chains, dtype), ~finite)

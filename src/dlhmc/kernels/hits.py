@@ -7,9 +7,9 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from dlhmc import rng
-from dlhmc.kernels.contract import Info, Kernel, State
+from dlhmc.kernels.contract import Info, Kernel, RoundTrip, State
 from dlhmc.kernels.metropolis import decide, select
-from dlhmc.targets.contract import sum_sites
+from dlhmc.targets.contract import Field, sum_sites
 from dlhmc.targets.u1 import U1
 from dlhmc.targets.u1_links import instanton, wrap_angle
 
@@ -30,6 +30,10 @@ class InstantonHits(Kernel):
     def leapfrog_steps(self) -> int:
         """Those of the kernel between the hits."""
         return self.kernel.leapfrog_steps
+
+    def round_trip(self, x: Field, v: Field) -> RoundTrip | None:
+        """Of the kernel between the hits."""
+        return self.kernel.round_trip(x, v)
 
     def tunable_step_size(self) -> Float[Array, ""] | None:
         """The step size of the kernel between the hits."""

@@ -5,10 +5,10 @@ import jax
 from jaxtyping import Array, ArrayLike, Float, Int, Key
 
 from dlhmc.integrators import INTEGRATORS, Integrator, integrate
-from dlhmc.kernels.contract import Info, Kernel, State
+from dlhmc.kernels.contract import Info, Kernel, RoundTrip, State
 from dlhmc.kernels.metropolis import decide, select
 from dlhmc.leaves import leaf
-from dlhmc.targets.contract import Target, energy_change
+from dlhmc.targets.contract import Field, Target, energy_change
 
 
 class HMC(Kernel):
@@ -50,6 +50,12 @@ class HMC(Kernel):
     def leapfrog_steps(self) -> int:
         """Integrator steps of a trajectory."""
         return int(self.steps)
+
+    def round_trip(self, x: Field, v: Field) -> RoundTrip:
+        """There, and back with the momentum flipped."""
+        x_new, v_new = integrate(self.target, self.integrator, x, v, self.step_size, self.steps)
+        x_back, v_back = integrate(self.target, self.integrator, x_new, -v_new, self.step_size, self.steps)
+        return RoundTrip(energy_change(self.target, (x, v), (x_new, v_new)), x_back, -v_back)
 
     def tunable_step_size(self) -> Float[Array, ""]:
         """The step size of the integrator."""

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 
 from jaxtyping import Array, Float, Key
 
-from dlhmc.kernels.contract import Info, Kernel, State
+from dlhmc.kernels.contract import Info, Kernel, RoundTrip, State
+from dlhmc.targets.contract import Field
 from dlhmc.targets.watched import Observable, Watched
 
 
@@ -22,6 +23,10 @@ class Watching(Kernel):
     def step(self, key: Key[Array, ""], state: State) -> tuple[State, Info]:
         """A step of the kernel."""
         return self.kernel.step(key, state)
+
+    def round_trip(self, x: Field, v: Field) -> RoundTrip | None:
+        """Of the kernel."""
+        return self.kernel.round_trip(x, v)
 
     @property
     def leapfrog_steps(self) -> int:

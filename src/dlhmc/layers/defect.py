@@ -216,17 +216,17 @@ class Defect(Trajectory):
     def _fields(self, target: U1, place: Int[Array, "2"]) -> tuple[Flow, Scale, Drift, Array]:
         """All kicks (flow and scale) and drifts as fields around the plaquette `place`, and log|J| = Σ s.
 
-        The defect moves and the configuration stays: these fields have no chain axis, so that costs nothing.
+        The defect moves and the configuration stays: these fields have no chain axis, so that costs nothing. They are
+        made anew at each place rather than moved there, for which a lattice on several devices would be sent around.
         """
         by = moderation(self.radii)
         dtype = target.beta.dtype
 
-        def on(distances: np.ndarray, half: Half) -> Array:
-            hats = jnp.asarray(basis(self.radii, distances), dtype)
-            values = jnp.tensordot(half.astype(dtype) * jnp.asarray(by, dtype), hats, axes=1)
-            return jnp.roll(values, place, axis=(-2, -1))[..., None]
+        def on(hats: Array, half: Half) -> Array:
+            return jnp.tensordot(half.astype(dtype) * jnp.asarray(by, dtype), hats, axes=1)[..., None]
 
-        on_plaquettes, on_links = plaquette_distances(target.lattice), link_distances(target.lattice)
+        on_plaquettes = basis(self.radii, plaquette_distances(target.lattice, place)).astype(dtype)
+        on_links = basis(self.radii, link_distances(target.lattice, place)).astype(dtype)
         weight = _mirror(on(on_plaquettes, self.weight), self.number + 1)
         base = jnp.exp(self.log_base).astype(dtype)
         coupling = (target.beta * target.gamma).astype(dtype)

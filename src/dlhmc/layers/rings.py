@@ -1,12 +1,16 @@
 """Functions of the distance from one plaquette, given by their values at a few radii: the same on every lattice."""
 
+import itertools
 import math
 from collections.abc import Sequence
 
+import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float, Int
 from numpy.typing import NDArray
 
 Numbers = NDArray[np.float64]
+Place = tuple[int, int] | Int[Array, "2"]
 
 
 def default_radii(reach: float) -> tuple[float, ...]:
@@ -21,28 +25,35 @@ def default_radii(reach: float) -> tuple[float, ...]:
     return (*(r for r in radii if r < 0.9 * reach), reach)
 
 
-def plaquette_distances(lattice: tuple[int, int]) -> Numbers:
-    """Distance of each plaquette from plaquette (0, 0) on the periodic lattice, [x, t]."""
-    return _distances(lattice, (0.0, 0.0))
+def plaquette_distances(lattice: tuple[int, int], place: Place = (0, 0)) -> Array:
+    """Distance of each plaquette from the plaquette `place` on the periodic lattice, [x, t]."""
+    return _distances(lattice, place, (0.0, 0.0))
 
 
-def link_distances(lattice: tuple[int, int]) -> Numbers:
-    """Distance of the middle of each link from that of plaquette (0, 0), [μ, x, t]."""
+def link_distances(lattice: tuple[int, int], place: Place = (0, 0)) -> Array:
+    """Distance of the middle of each link from that of the plaquette `place`, [μ, x, t]."""
     # The middle of plaquette n is n + (½, ½), that of link 0 at n is n + (½, 0), of link 1 n + (0, ½).
-    return np.stack([_distances(lattice, (0.0, -0.5)), _distances(lattice, (-0.5, 0.0))])
+    return jnp.stack([_distances(lattice, place, (0.0, -0.5)), _distances(lattice, place, (-0.5, 0.0))])
 
 
-def _distances(lattice: tuple[int, int], offset: tuple[float, float]) -> Numbers:
+def _distances(lattice: tuple[int, int], place: Place, offset: tuple[float, float]) -> Array:
+    dtype = jnp.result_type(float)
     away = []
-    for side, shifted in zip(lattice, offset, strict=True):
-        along = np.arange(side) + shifted
-        away.append(np.abs((along + side / 2) % side - side / 2))
-    return np.hypot(away[0][:, None], away[1][None, :])
+    for axis in (0, 1):
+        side = lattice[axis]
+        # Whole numbers first: the middle of a large lattice is as exact as its corner.
+        steps = (jnp.arange(side) - place[axis] + side // 2) % side - side // 2
+        along = jnp.abs(steps.astype(dtype) + offset[axis])
+        away.append(jnp.minimum(along, side - along))
+    return jnp.sqrt(away[0][:, None] ** 2 + away[1][None, :] ** 2)
 
 
-def basis(radii: Sequence[float], distances: Numbers) -> Numbers:
+def basis(radii: Sequence[float], distances: Float[Array, "*field"]) -> Float[Array, "radius *field"]:
     """Hat functions: linear between neighbouring radii; beyond the last radius the last one is 1 (the bulk)."""
-    return np.stack([np.interp(distances, radii, row) for row in np.eye(len(radii))])
+    one = jnp.ones_like(distances)
+    rising = [one, *((distances - a) / (b - a) for a, b in itertools.pairwise(radii))]
+    falling = [*((b - distances) / (b - a) for a, b in itertools.pairwise(radii)), one]
+    return jnp.stack([jnp.clip(jnp.minimum(*sides), 0, 1) for sides in zip(rising, falling, strict=True)])
 
 
 def moderation(radii: Sequence[float]) -> Numbers:
@@ -50,8 +61,9 @@ def moderation(radii: Sequence[float]) -> Numbers:
 
     Parameters are multiplied by it: otherwise the bulk would move hundreds of links at the rate of one.
     """
-    side = 2 * math.ceil(radii[-1]) + 1
-    return 1 / np.sqrt(np.maximum(1, basis(radii, plaquette_distances((side, side))).sum(axis=(1, 2))))
+    distances = _host_distances(2 * math.ceil(radii[-1]) + 1)
+    hats = np.stack([np.interp(distances, radii, row) for row in np.eye(len(radii))])
+    return 1 / np.sqrt(np.maximum(1, hats.sum(axis=(1, 2))))
 
 
 def flux_potential(radii: Sequence[float]) -> Numbers:
@@ -61,7 +73,7 @@ def flux_potential(radii: Sequence[float]) -> Numbers:
     """
     reach = radii[-1]
     side = 4 * math.ceil(reach) + 1
-    distances = plaquette_distances((side, side))
+    distances = _host_distances(side)
     disc = np.clip(reach + 0.5 - distances, 0, 1)
     source = -2 * np.pi * disc / disc.sum()
     source[0, 0] += 2 * np.pi
@@ -72,3 +84,9 @@ def flux_potential(radii: Sequence[float]) -> Numbers:
     order = np.argsort(distances, axis=None)
     values = np.interp(radii, distances.ravel()[order], potential.ravel()[order])
     return np.asarray(values - values[-1])
+
+
+def _host_distances(side: int) -> Numbers:
+    """The distances of `plaquette_distances` on a square of odd side, in double precision whatever JAX is set to."""
+    along = np.abs(np.fft.fftfreq(side, 1 / side))
+    return np.hypot(along[:, None], along[None, :])

@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dlhmc.comparison.command import RESULTS
-from dlhmc.comparison.results import Entry, Quantity, Results, from_json
+from dlhmc.comparison.results import Entry, Quantity, Results, read_results
 from dlhmc.comparison.table import sections, shown, shown_tau
 from dlhmc.errors import UserError
+from dlhmc.files import Archive, fingerprint
 from dlhmc.report import paper
 from dlhmc.report.charts import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILION, Chart, Panel, Series, Table
 from dlhmc.report.histories import Q_Z, Charges, charge_chart
-from dlhmc.runs.directory import read_json
 from dlhmc.statistics.autocorrelation import autocorrelation_function
 from dlhmc.targets import u1_exact
 
@@ -34,7 +34,7 @@ class Comparison(NamedTuple):
         """What `dlhmc compare` left in a directory."""
         if not (path / RESULTS).exists():
             raise UserError(f"{path} has no results: the comparison was stopped at once; start another one.")
-        return cls(path, from_json(read_json(path / RESULTS)))
+        return cls(path, read_results(path / RESULTS))
 
     def of_kind(self, kind: str) -> list[Entry]:
         """Its samplers of one kind."""
@@ -49,10 +49,16 @@ class Comparison(NamedTuple):
         """An observable of a sampler, [trajectory, chain]."""
         file = self.path / entry.history
         try:
-            with np.load(file, allow_pickle=False) as archive:
-                return np.asarray(archive[name])
-        except (OSError, ValueError, KeyError) as error:
+            if not file.resolve().is_relative_to(self.path.resolve()):
+                raise ValueError("it is not in the directory of the comparison")
+            if fingerprint(file) != entry.history_sha256:
+                raise ValueError("it is not what was saved (SHA-256)")
+            history = Archive(file).read(name)
+        except (OSError, ValueError) as error:
             raise UserError(f"{file} is missing or damaged: {error}.") from None
+        if history.shape != (entry.trajectories, self.results.chains):
+            raise UserError(f"{file} is damaged: '{name}' has the shape {history.shape}.")
+        return history
 
 
 def figure(cost: Quantity) -> float | None:

@@ -16,7 +16,7 @@ from dlhmc.report.comparisons import Comparison, in_steps, in_time
 from dlhmc.report.layers import hmc_profile, learned_profile, profile_chart, profile_film, tunnelling_film
 from dlhmc.report.sampling import sampling_chart, sampling_table
 from dlhmc.report.training import training_charts
-from dlhmc.runs.directory import RunDirectory, read_json, run_kind
+from dlhmc.runs.directory import RunDirectory, read_manifest, run_kind
 from dlhmc.runs.sampling import learned_kernel
 from dlhmc.targets import U1
 
@@ -131,7 +131,7 @@ def _how_to_repeat(paths: Sequence[Path]) -> Section:
     blocks: list[Block] = []
     for path in paths:
         directory = RunDirectory(path)
-        manifest = read_json(directory.manifest)
+        manifest = read_manifest(directory)
         kind = manifest["kind"]
         versions = ", ".join(f"{name} {version}" for name, version in manifest["versions"].items())
         devices = ", ".join(manifest["devices"])

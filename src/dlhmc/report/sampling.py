@@ -1,15 +1,18 @@
 """Chart and table of a sampling run."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from dlhmc.errors import UserError
 from dlhmc.report.charts import BLUE, VERMILION, Chart, Panel, Series, Table
 from dlhmc.runs.config import SampleConfig
 from dlhmc.runs.directory import open_run, read_json
-from dlhmc.runs.history import History
+from dlhmc.runs.sampling import measured
 from dlhmc.runs.summary import shown_mean, shown_time
 from dlhmc.runs.targets import build
+from dlhmc.targets import Target
 
 _SHOWN_STEPS = 1000
 
@@ -17,12 +20,10 @@ _SHOWN_STEPS = 1000
 def sampling_chart(path: Path) -> Chart:
     """The slow observables of one chain against the Monte Carlo step."""
     directory, config = open_run("sample", SampleConfig, path)
-    history, target = History.open(directory.history, "r"), build(config)
+    found, target = measured(directory, config), build(config)
     panels = []
     for name, colour in zip(target.slow, (VERMILION, BLUE), strict=False):
-        array = history.array(name)
-        values = np.asarray(array[:_SHOWN_STEPS, 0])
-        values = values[np.isfinite(values)] if values.dtype.kind == "f" else values
+        values = np.asarray(found.history.array(name)[: min(_SHOWN_STEPS, found.rows), 0])
         label = name.replace("_", " ")
         kind = "steps" if name == target.sector else "line"
         series = Series(label, list(range(1, len(values) + 1)), values.tolist(), kind, colour)  # type: ignore[arg-type]
@@ -39,7 +40,13 @@ def sampling_chart(path: Path) -> Chart:
 def sampling_table(path: Path) -> Table:
     """What a finished run has measured, beside exact values."""
     directory, config = open_run("sample", SampleConfig, path)
-    summary, target = read_json(directory.summary), build(config)
+    try:
+        return _table(read_json(directory.summary, directory.identity()), build(config))
+    except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+        raise UserError(f"{directory.summary} is damaged or of another version of dlhmc: {error!r}.") from None
+
+
+def _table(summary: dict[str, Any], target: Target) -> Table:
     rows = []
     for name in target.moments:
         entry = summary[name]

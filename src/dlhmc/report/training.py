@@ -1,13 +1,13 @@
 """Charts of training runs."""
 
 import itertools
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from dlhmc.errors import UserError
 from dlhmc.report.charts import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILION, Chart, Panel, Series
+from dlhmc.runs import metrics
+from dlhmc.runs.checkpoint import Checkpoints
 from dlhmc.runs.config import TrainConfig
 from dlhmc.runs.directory import open_run
 from dlhmc.training import learning_rate
@@ -34,7 +34,8 @@ class Training(NamedTuple):
         """Finished or not."""
         directory, config = open_run("train", TrainConfig, path)
         schedule = learning_rate(config.rate_schedule, config.learning_rate, config.steps, config.rate_warmup)
-        rows = _metrics(directory.metrics)
+        checkpoints = Checkpoints(directory.checkpoints, run=directory.identity(), create=False, read_only=True)
+        rows = metrics.read(directory.metrics, checkpoints.newest_notes()[1])
         for row in rows:
             row["rate"] = float(schedule(row["step"])) * row.get("rate_factor", 1.0)
         return cls(path, config, rows)
@@ -80,10 +81,3 @@ def _chart(family: tuple[str, int, str], trainings: list[Training]) -> Chart:
         panels,
         columns=3,
     )
-
-
-def _metrics(path: Path) -> list[dict[str, Any]]:
-    try:
-        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    except (OSError, ValueError) as error:
-        raise UserError(f"{path} is missing or damaged: {error}.") from None

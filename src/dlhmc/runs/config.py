@@ -14,11 +14,14 @@ import tomli_w
 import tyro
 
 from dlhmc.errors import UserError
+from dlhmc.files import read_text
 from dlhmc.names import KernelName, LossName, MaskName, NetworkName, RateSchedule, RuleName, Scheme, Start, TargetName
 
 T = TypeVar("T")
 # Trajectories and steps are counted in 32 bits.
 _MOST = 10**9
+# Far more than any machine could hold.
+_MOST_CHAINS, _MOST_SIDE, _MOST_HIDDEN, _MOST_WINDOW = 10**7, 10**4, 10**6, 101
 # The default of a setting whose value depends on the target or the network; no configuration keeps it.
 _OF_TARGET: Any = None
 _OF_NETWORK: Any = None
@@ -87,7 +90,7 @@ class SampleConfig:
         require(1 <= self.leapfrog_steps <= _MOST, "leapfrog-steps", self.leapfrog_steps, f"from 1 to {_MOST}")
         if self.step_size is not None:
             require(0 < self.step_size < math.inf, "step-size", self.step_size, "a positive number")
-        require(self.hits >= 0, "hits", self.hits, "0 or more")
+        require(0 <= self.hits <= _MOST, "hits", self.hits, f"from 0 to {_MOST}")
         if (self.kernel == "dlhmc") != (self.model is not None):
             if self.kernel == "exact" or self.model is None:
                 raise UserError("A learned kernel needs a model and an exact one has none: give --model or --kernel.")
@@ -207,24 +210,28 @@ class TrainConfig:
         if self.network != "dense" and self.target != "u1":
             raise UserError(f"Defect layers move topological charge, which {self.target} has not: use --network dense.")
         rising = all(a < b for a, b in itertools.pairwise((0.0, *self.radii[1:])))
-        fine = not self.radii or (len(self.radii) >= 2 and self.radii[0] == 0 and rising)
+        fine = not self.radii or (2 <= len(self.radii) <= 1000 and self.radii[0] == 0 and rising)
+        fine = fine and all(map(math.isfinite, self.radii))
         require(fine, "radii", self.radii, "distances that rise from 0")
         require(-100 < self.flux < 100, "flux", self.flux, "a number between -100 and 100")
-        require(self.window >= 1 and self.window % 2 == 1, "window", self.window, "an odd number")
+        fine = 1 <= self.window <= _MOST_WINDOW and self.window % 2 == 1
+        require(fine, "window", self.window, f"an odd number up to {_MOST_WINDOW}")
         if self.beta_start is not None:
             require(0 < self.beta_start <= 10_000, "beta-start", self.beta_start, "a number above 0 and up to 10000")
         if self.loss == "charge" and self.target != "u1":
             raise UserError(f"The target {self.target} has no topological charge: use --loss jump.")
-        require(len(self.hidden) > 0 and all(h >= 1 for h in self.hidden), "hidden", self.hidden, "at least one size")
-        for name in ("leapfrog_steps", "chains", "steps"):
+        fine = 1 <= len(self.hidden) <= 100 and all(1 <= size <= _MOST_HIDDEN for size in self.hidden)
+        require(fine, "hidden", self.hidden, f"at least one size, each up to {_MOST_HIDDEN}")
+        for name, most in (("leapfrog_steps", 10_000), ("chains", _MOST_CHAINS), ("steps", _MOST)):
             value = getattr(self, name)
-            require(1 <= value <= 10**9, name.replace("_", "-"), value, "at least 1")
+            require(1 <= value <= most, name.replace("_", "-"), value, f"from 1 to {most}")
         require(0 <= self.seed < 2**32, "seed", self.seed, "a whole number from 0 to 4294967295")
         for name in ("step_size", "learning_rate", "clip"):
             value = getattr(self, name)
             require(value is None or 0 < value < math.inf, name.replace("_", "-"), value, "a positive number")
-        require(self.rate_warmup >= 0, "rate-warmup", self.rate_warmup, "0 or more")
-        require(0 <= self.burn_in <= 10**9, "burn-in", self.burn_in, "0 or more")
+        for name in ("rate_warmup", "burn_in"):
+            value = getattr(self, name)
+            require(0 <= value <= _MOST, name.replace("_", "-"), value, f"from 0 to {_MOST}")
         require(0 < self.gamma_start <= 1, "gamma-start", self.gamma_start, "above 0 and at most 1")
         require(0 <= self.anneal <= 1, "anneal", self.anneal, "from 0 to 1")
         knots = self.gamma_knots
@@ -233,7 +240,7 @@ class TrainConfig:
         fine = fine and list(times) == sorted(times) and (not gammas or gammas[-1] == 1)
         require(fine, "gamma-knots", knots, "pairs of a fraction (rising) and a γ in (0, 1], the last γ being 1")
         if self.chunk is not None:
-            require(self.chunk >= 1, "chunk", self.chunk, "at least 1")
+            require(1 <= self.chunk <= _MOST, "chunk", self.chunk, f"from 1 to {_MOST}")
 
     @property
     def default_directory(self) -> Path:
@@ -296,7 +303,7 @@ TRAIN_PRESETS: dict[str, dict[str, Any]] = {
 
 def _check_amounts(config: SampleConfig | ObjectSampleConfig) -> None:
     """How many chains and trajectories, and the like."""
-    require(config.chains >= 1, "chains", config.chains, "at least 1")
+    require(1 <= config.chains <= _MOST_CHAINS, "chains", config.chains, f"from 1 to {_MOST_CHAINS}")
     require(1 <= config.trajectories <= _MOST, "trajectories", config.trajectories, f"from 1 to {_MOST}")
     require(0 <= config.warmup <= _MOST, "warmup", config.warmup, f"from 0 to {_MOST}")
     require(0 <= config.seed < 2**32, "seed", config.seed, "a whole number from 0 to 4294967295")
@@ -305,7 +312,7 @@ def _check_amounts(config: SampleConfig | ObjectSampleConfig) -> None:
     fine = 0 <= kept <= config.trajectories
     require(fine, "keep-configurations", kept, "from 0 to the number of trajectories")
     if config.chunk is not None:
-        require(config.chunk >= 1, "chunk", config.chunk, "at least 1")
+        require(1 <= config.chunk <= _MOST, "chunk", config.chunk, f"from 1 to {_MOST}")
     if isinstance(config, ObjectSampleConfig) and config.tune:
         _require_warmup(config.warmup)
 
@@ -325,7 +332,7 @@ def _settle_target(config: SampleConfig | TrainConfig, lattice: tuple[int, int],
         return
     lattice = config.lattice or lattice
     beta = beta if config.beta is None else config.beta
-    require(all(side >= 2 for side in lattice), "lattice", lattice, "sides of at least 2")
+    require(all(2 <= side <= _MOST_SIDE for side in lattice), "lattice", lattice, f"sides from 2 to {_MOST_SIDE}")
     require(0 < beta <= 10_000, "beta", beta, "a number above 0 and up to 10000")
     object.__setattr__(config, "lattice", lattice)
     object.__setattr__(config, "beta", beta)
@@ -346,11 +353,10 @@ def require(good: bool, name: str, value: object, wanted: str) -> None:
 def load(kind: type[T], path: Path, **overriding: Any) -> T:
     """Read a configuration from a TOML file; every key must be known and of the right type."""
     try:
-        with path.open("rb") as file:
-            table = tomllib.load(file)
+        table = tomllib.loads(read_text(path).decode())
     except FileNotFoundError:
         raise UserError(f"There is no configuration file {path}.") from None
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise UserError(f"The configuration {path} cannot be read: {error}.") from None
     hints = typing.get_type_hints(kind)
     values: dict[str, Any] = {}
@@ -364,10 +370,14 @@ def load(kind: type[T], path: Path, **overriding: Any) -> T:
     return kind(**values | overriding)
 
 
+def dumps(config: Any) -> str:
+    """A configuration as TOML that `load` gives back."""
+    return tomli_w.dumps({name: value for name, value in dataclasses.asdict(config).items() if value is not None})
+
+
 def save(config: Any, path: Path) -> None:
     """Write a configuration that `load` gives back."""
-    table = {name: value for name, value in dataclasses.asdict(config).items() if value is not None}
-    path.write_text(tomli_w.dumps(table), encoding="utf-8")
+    path.write_text(dumps(config), encoding="utf-8")
 
 
 def _convert(value: object, hint: Any, key: str, path: Path) -> object:
@@ -388,17 +398,19 @@ def _convert(value: object, hint: Any, key: str, path: Path) -> object:
         choices = typing.get_args(kind)
         what = {int: "whole numbers", float: "numbers", str: "texts"}.get(kind, f"out of {', '.join(choices)}")
         wanted = f"a list {what if choices else f'of {what}'}" if open_ended else f"a list of {len(arguments)} {what}"
-    elif hint is float and isinstance(value, int | float) and not isinstance(value, bool):
-        return float(value)
+    elif hint is float and _fits(value, float):
+        return float(value)  # type: ignore[arg-type]
     elif type(value) is hint:
         return value
     else:
         wanted = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}[hint]
-    raise UserError(f"The configuration {path} has {key} = {value!r}, but it must be {wanted}.")
+    shown = str(value) if isinstance(value, int) and abs(value) < 2**63 else repr(value)
+    shown = shown if len(shown) < 100 else f"{shown[:100]}…"
+    raise UserError(f"The configuration {path} has {key} = {shown}, but it must be {wanted}.")
 
 
 def _fits(value: object, kind: Any) -> bool:
     """Whether a member of a list is of the kind wanted: a type, or a choice of names."""
     if typing.get_origin(kind) is Literal:
         return value in typing.get_args(kind)
-    return type(value) is kind or (kind is float and type(value) is int)
+    return type(value) is kind or (kind is float and type(value) is int and abs(value) < 2**63)

@@ -3,20 +3,24 @@
 import dataclasses
 import datetime
 import fcntl
+import hashlib
 import importlib.metadata
 import json
 import os
 import platform
+import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
 from dlhmc.errors import UserError
+from dlhmc.files import fingerprint, parse_json, read_text, sealed, unsealed, write_whole
 from dlhmc.runs import config as configuration
 
 T = TypeVar("T")
-FORMAT_VERSION = 1
+#: 2: every file has a checksum, and the manifest those of configuration and model
+FORMAT_VERSION = 2
 _VERSIONED = ("dlhmc", "jax", "jaxlib", "equinox", "orbax-checkpoint", "zarr", "numpy", "scipy")
 
 
@@ -33,6 +37,8 @@ class RunDirectory:
         self.checkpoints = path / "checkpoints"
         self.summary = path / "summary.json"
         self.model = path / "model.npz"
+        #: of several processes, the first holds the directory for all
+        self._lock: IO[str] | None = None
 
     def refuse_if_taken(self) -> None:
         """A new run never touches an old one."""
@@ -40,7 +46,9 @@ class RunDirectory:
             raise UserError(f"{self.path} already holds a run: choose another --out, or 'dlhmc resume {self.path}'.")
         if self.path.exists() and not self.path.is_dir():
             raise UserError(f"{self.path} is a file: choose another --out.")
-        if self.path.is_dir() and any(self.path.iterdir()):
+        # A run that died before it had written its configuration has not begun.
+        unborn = {".lock", self.manifest.name, f".{self.manifest.name}.tmp", f".{self.config.name}.tmp"}
+        if self.path.is_dir() and any(entry.name not in unborn for entry in self.path.iterdir()):
             raise UserError(f"{self.path} is not empty: choose another --out.")
 
     def require_run(self) -> None:
@@ -51,6 +59,24 @@ class RunDirectory:
         if missing:
             raise UserError(f"{self.path} is not a run directory, or a damaged one: {' and '.join(missing)} missing.")
 
+    def identity(self) -> str:
+        """What tells the run from others: two with the same settings have the same numbers."""
+        return fingerprint(self.config)
+
+    def never_began(self) -> bool:
+        """Whether the run died before its first checkpoint; metrics are opened right after it."""
+        return not self.metrics.exists() and not self.has_checkpoint()
+
+    def has_checkpoint(self) -> bool:
+        """Whether there is one, intact or not."""
+        return self.checkpoints.is_dir() and any(entry.name.isdecimal() for entry in self.checkpoints.iterdir())
+
+    def clear(self) -> None:
+        """Remove what a run that died before its first checkpoint had begun to make."""
+        for path in (self.history, self.checkpoints):
+            if path.exists():
+                shutil.rmtree(path)
+
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Hold the directory for one process; the system lets go of it when the process ends, however it ends."""
@@ -59,7 +85,13 @@ class RunDirectory:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise UserError(f"Another process is running in {self.path}: wait for it or stop it.") from None
+            self._lock = file
             yield
+
+    def require_still_there(self) -> None:
+        """Refuse to go on in a directory that was removed: parts of it would come back as if they were a run."""
+        if self._lock is not None and os.fstat(self._lock.fileno()).st_nlink == 0:
+            raise UserError(f"{self.path} was removed while the run was going on: what it had saved is gone.")
 
 
 @contextmanager
@@ -67,22 +99,39 @@ def new_run(kind: str, config: Any, path: Path) -> Iterator[RunDirectory]:
     """A new run directory, held for this process, with configuration and manifest in it."""
     import jax
 
+    from dlhmc import processes
+
     directory = RunDirectory(path)
-    with _disk_errors(directory):
-        directory.refuse_if_taken()
-        path.mkdir(parents=True, exist_ok=True)
-        with directory.locked():
-            configuration.save(config, directory.config)
+    with _disk_errors(directory), ExitStack() as held:
+        if processes.is_first():
+            directory.refuse_if_taken()
+            path.mkdir(parents=True, exist_ok=True)
+            held.enter_context(directory.locked())
+            directory.refuse_if_taken()  # by a process that was quicker
+            text = configuration.dumps(config).encode()
             devices = [f"{device.platform}: {device.device_kind}" for device in jax.devices()]
-            write_json(directory.manifest, manifest(kind, config.seed, devices))
-            yield directory
+            inputs = {directory.config.name: hashlib.sha256(text).hexdigest()} | _models(config)
+            write_json(directory.manifest, manifest(kind, config.seed, devices) | {"inputs": inputs})
+            write_whole(directory.config, text)  # last: with it the run has begun
+        processes.barrier("directory")
+        yield directory
+
+
+def _models(config: Any) -> dict[str, str]:
+    """The fingerprint of the model that a run samples with: another one would give other numbers."""
+    from dlhmc import models
+
+    name = getattr(config, "model", None)
+    return {"model": fingerprint(models.find(name))} if isinstance(name, str) else {}
 
 
 @contextmanager
 def old_run(kind: str, config_type: type[T], path: Path) -> Iterator[tuple[RunDirectory, T]]:
     """The directory of an earlier run, held for this process, with its configuration."""
+    from dlhmc import processes
+
     directory, config = open_run(kind, config_type, path)
-    with _disk_errors(directory), directory.locked():
+    with _disk_errors(directory), directory.locked() if processes.is_first() else nullcontext():
         yield directory, config
 
 
@@ -114,15 +163,47 @@ def open_run(kind: str, config_type: type[T], path: Path) -> tuple[RunDirectory,
 
 
 def run_kind(path: Path) -> str:
-    """What kind of run a directory holds."""
+    """What kind of run a directory holds; a manifest or a configuration that was changed is refused."""
     directory = RunDirectory(path)
     directory.require_run()
-    written = read_json(directory.manifest)
-    if written.get("format") != FORMAT_VERSION:
+    written = read_manifest(directory)
+    if fingerprint(directory.config) != written["inputs"][directory.config.name]:
         raise UserError(
-            f"{path} has format {written.get('format')}, but this version of dlhmc knows {FORMAT_VERSION} only."
+            f"{directory.config} is not what the run began with (its SHA-256 is not that of manifest.json): put the "
+            "old one back, or start a new run with --config."
         )
-    return str(written.get("kind"))
+    return str(written["kind"])
+
+
+def read_manifest(directory: RunDirectory) -> dict[str, Any]:
+    """What ran, in the format of this version."""
+    path = directory.manifest
+    try:
+        table = parse_json(read_text(path))
+        if type(version := table.get("format")) is int and version != FORMAT_VERSION:
+            raise UserError(
+                f"{directory.path} has format {version}, but this version of dlhmc reads {FORMAT_VERSION}: go on with "
+                f"the version that wrote it, or start anew with '--config {directory.config}'."
+            )
+        written = unsealed(table)
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path} is missing or damaged: {error}.") from None
+    inputs, versions, devices = (written.get(name) for name in ("inputs", "versions", "devices"))
+    if isinstance(inputs, dict) and isinstance(versions, dict) and isinstance(devices, list):
+        texts = [written.get(name) for name in ("kind", "python", "machine", "created")]
+        if all(isinstance(text, str) for text in [*texts, *devices, inputs.get(directory.config.name)]):
+            return written
+    raise UserError(f"{path} is damaged: it does not say what ran.")
+
+
+def require_same_model(directory: RunDirectory, config: Any) -> None:
+    """Refuse a model that is not the one the run began with."""
+    found = _models(config)
+    if found != {key: value for key, value in read_manifest(directory)["inputs"].items() if key in found}:
+        raise UserError(
+            f"The model {config.model} is not the one that {directory.path} began with (its SHA-256 is not that of "
+            "manifest.json): put the old one back, or start a new run."
+        )
 
 
 @contextmanager
@@ -131,6 +212,8 @@ def _disk_errors(directory: RunDirectory) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        if not os.path.exists(directory.manifest):  # false where it cannot even be asked
+            raise UserError(f"{directory.path} cannot be written: {error.strerror or error}.") from error
         raise UserError(
             f"{directory.path} cannot be written ({error.strerror or error}): make room or check permissions, "
             f"then 'dlhmc resume {directory.path}'."
@@ -156,27 +239,14 @@ def versions() -> dict[str, str]:
     return {name: importlib.metadata.version(name) for name in _VERSIONED}
 
 
-def write_json(path: Path, content: Mapping[str, Any]) -> None:
-    """Write a JSON file in one piece: it is there as a whole or not at all. Infinities are not JSON."""
-    text = json.dumps(content, indent=2, allow_nan=False) + "\n"
-    temporary = path.with_name(f".{path.name}.tmp")
-    try:
-        with temporary.open("w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+def write_json(path: Path, content: Mapping[str, Any], run: str = "") -> None:
+    """Write a JSON file in one piece, with a SHA-256 of its content (and of the run) in it. Infinities are not JSON."""
+    write_whole(path, (json.dumps(sealed(content, run), indent=2, allow_nan=False) + "\n").encode())
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """Read a JSON file of a run."""
+def read_json(path: Path, run: str = "") -> dict[str, Any]:
+    """Read a JSON file of a run; one that was changed since, or is of another run, is refused."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        return unsealed(parse_json(read_text(path)), run)
     except (OSError, ValueError) as error:
         raise UserError(f"{path} is missing or damaged: {error}.") from None
-    if not isinstance(content, dict):
-        raise UserError(f"{path} is damaged: it does not hold a table.")
-    return content

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from dlhmc import rng
+from dlhmc.devices import everywhere, spread, spread_chains
 from dlhmc.kernels.contract import Info, Kernel, State
 from dlhmc.names import Start
 from dlhmc.targets.contract import ExactDraws
@@ -42,7 +43,8 @@ def begin(kernel: Kernel, draws: ExactDraws | None, seed: Int[Array, ""], start:
     key = rng.step_key(seed, rng.Purpose.START, jnp.zeros((), jnp.uint32))
     x = kernel.target.start(key, start, chains, dtype) if draws is None else draws.draw(key, chains, dtype)
     step_size = kernel.tunable_step_size()
-    return Carry(kernel.init(x), StepSizeTuner.start(jnp.ones((), dtype) if step_size is None else step_size))
+    tuner = StepSizeTuner.start(jnp.ones((), dtype) if step_size is None else step_size)
+    return _placed(Carry(kernel.init(x), tuner))
 
 
 @eqx.filter_jit
@@ -64,7 +66,13 @@ def advance(
 
     shapes = eqx.filter_eval_shape(_trajectory, kernel, schedule, carry, first, tune)[1]
     buffers = {name: jnp.zeros((capacity, *row.shape), row.dtype) for name, row in shapes.items()}
-    return jax.lax.fori_loop(0, count, trajectory, (carry, buffers))
+    carry, buffers = jax.lax.fori_loop(0, count, trajectory, (_placed(carry), spread_chains(buffers)))
+    return _placed(carry), spread_chains(buffers)
+
+
+def _placed(carry: Carry) -> Carry:
+    """Chains on the devices that they are spread over, the tuner on all."""
+    return Carry(State(spread(carry.state.x)), everywhere(carry.tuner))
 
 
 def _trajectory(

@@ -2,8 +2,14 @@
 
 Arrays have their full length from the start and rows that have not been reached hold the fill value, so a resumed
 run overwrites what came after its checkpoint and the store never has to be cut.
+
+Every chunk has a CRC, which zarr checks; and every array a SHA-256 of its rows so far, which checkpoints keep: rows
+that were lost, changed or exchanged since are found before a number is made of them.
 """
 
+import hashlib
+import math
+import shutil
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -12,12 +18,22 @@ from typing import Any
 
 import numpy as np
 import zarr
+from jaxtyping import Array
 from numpy.typing import NDArray
+from zarr.codecs import BytesCodec, Crc32cCodec, ZstdCodec
 
+from dlhmc import processes
+from dlhmc.devices import pieces_to_write, shape_of_pieces
 from dlhmc.errors import UserError
+from dlhmc.files import MOST_ARRAYS, read_text
 
 # About a megabyte of float32: large enough for disks, small enough to rewrite with every chunk of the run.
 _CELLS_PER_CHUNK = 2**18
+# Of several processes each has its own, and a run has no more devices than this.
+_MOST_PIECES = 2**16
+
+
+CONFIGURATIONS, _KEPT, _METADATA = "configurations", "kept", "zarr.json"
 
 
 class History:
@@ -26,6 +42,9 @@ class History:
     def __init__(self, group: zarr.Group, path: Path) -> None:
         self._group = group
         self._path = path
+        # Of the rows written so far, by array.
+        self._hashes: dict[str, Any] = {}
+        self._metadata = ""
 
     @classmethod
     def create(
@@ -34,47 +53,45 @@ class History:
         rows: int,
         records: Mapping[str, NDArray[Any]],
         configuration_steps: list[int],
-        configuration: NDArray[Any],
+        configuration: Array,
         attributes: Mapping[str, Any],
     ) -> "History":
         """A store for `rows` trajectories of the given records (one row of each tells dtype and chains)."""
         group = zarr.open_group(path, mode="w-", attributes=dict(attributes))
+        pieces = shape_of_pieces(configuration)
         for name, row in records.items():
-            group.create_array(
+            _create_array(
+                group,
                 name,
-                shape=(rows, *row.shape),
-                chunks=(max(1, min(rows, _CELLS_PER_CHUNK // row.size)), *row.shape),
-                dtype=row.dtype,
-                fill_value=np.nan if row.dtype.kind == "f" else -1,
-                dimension_names=("trajectory", "chain"),
+                (rows, *row.shape),
+                row.dtype,
+                ("trajectory", "chain"),
+                pieces[-1:],
+                -1 if row.dtype.kind == "i" else None,
             )
         if configuration_steps:
             field = tuple(f"field_{axis}" for axis in range(configuration.ndim - 1))
-            group.create_array(
-                "configurations",
-                shape=(len(configuration_steps), *configuration.shape),
-                chunks=(1, *configuration.shape),
-                dtype=configuration.dtype,
-                fill_value=np.nan,
-                dimension_names=("kept", *field, "chain"),
-            )
-            kept = group.create_array(
-                "kept", shape=(len(configuration_steps),), dtype=np.int64, dimension_names=("kept",)
-            )
+            names = (_KEPT, *field, "chain")
+            shape = (len(configuration_steps), *configuration.shape)
+            _create_array(group, CONFIGURATIONS, shape, configuration.dtype, names, pieces, chunk_rows=1)
+            kept = _create_array(group, _KEPT, shape[:1], np.dtype(np.int64), (_KEPT,), (), -1)
             kept[:] = np.asarray(configuration_steps)
         with warnings.catch_warnings():
             # Consolidated metadata is an extension of the format; xarray looks for it and warns without.
             warnings.simplefilter("ignore")
             zarr.consolidate_metadata(path)
-        return cls(group, path)
+        history = cls(group, path)
+        history._metadata = history._fingerprint_of_metadata()
+        history._hashes = {name: hashlib.sha256() for name in group.array_keys()}
+        if configuration_steps:
+            history._hashes[_KEPT].update(_plain(np.asarray(configuration_steps, np.int64)))
+        return history
 
     @classmethod
     def open(cls, path: Path, mode: str = "r+") -> "History":
         """The store of an earlier run."""
-        try:
+        with _damage_named(path, "is missing or damaged"):
             return cls(zarr.open_group(path, mode=mode), path)  # type: ignore[arg-type]
-        except Exception as error:  # zarr raises many kinds for a damaged store
-            raise UserError(f"The history {path} is missing or damaged: {error}.") from None
 
     @property
     def names(self) -> list[str]:
@@ -96,34 +113,157 @@ class History:
             raise UserError(f"The history {self._path} is damaged: '{name}' is not an array.")
         return array
 
-    def write(self, first_row: int, records: Mapping[str, NDArray[Any]]) -> None:
-        """Store rows from `first_row` on."""
-        for name, rows in records.items():
-            with _damage_named(self._path):  # the rows before are read and written again with these
-                self.array(name)[first_row : first_row + len(rows)] = rows
-
-    def check(self, rows: int, records: Mapping[str, NDArray[Any]]) -> None:
-        """Refuse a store that has lost some of its first `rows` trajectories."""
-        for name, row in records.items():
+    def write(self, first_row: int, records: Mapping[str, Array], rows: slice = slice(None)) -> None:
+        """Store some rows of buffers from `first_row` on; of several processes, each stores its own chains."""
+        for name, buffer in records.items():
             array = self.array(name)
-            if array.shape[1:] != row.shape or array.dtype != row.dtype:
-                raise UserError(f"The history {self._path} is damaged: '{name}' is of another run.")
-            Rows(array, rows).total()
+            for index, values in pieces_to_write(buffer, array.chunks):
+                part = values[rows]
+                with _damage_named(self._path):  # the rows before are read and written again with these
+                    array[(slice(first_row, first_row + len(part)), *index[1:])] = part
+            self._hashes[name].update(_plain(processes.whole(buffer)[rows]))
 
-    def write_configuration(self, index: int, configuration: NDArray[Any]) -> None:
-        """Store a kept configuration."""
-        self.array("configurations")[index] = configuration
+    def write_configuration(self, number: int, configuration: Array) -> None:
+        """Store a kept configuration; of several processes, each stores its own part."""
+        array = self.array(CONFIGURATIONS)
+        for index, values in pieces_to_write(configuration, array.chunks[1:]):
+            array[(number, *index)] = values
+        self._hashes[CONFIGURATIONS].update(_plain(processes.whole(configuration)))
+
+    def digests(self) -> dict[str, str]:
+        """SHA-256 of the rows of each array so far, and of the metadata: for the checkpoint."""
+        return {name: sha.hexdigest() for name, sha in self._hashes.items()} | {_METADATA: self._metadata}
+
+    def verify(self, shape: tuple[int, int], rows: int, kept: int, digests: Mapping[str, str]) -> None:
+        """Refuse a store whose first `rows` trajectories and `kept` configurations are not those of the digests.
+
+        `shape` is that of every record. Afterwards the store can be written on from there.
+        """
+        with _damage_named(self._path):
+            self._metadata = self._fingerprint_of_metadata()
+        if self._metadata != digests[_METADATA]:
+            raise UserError(f"The history {self._path} is damaged: its metadata ({_METADATA}) are not those saved.")
+        self._hashes = {}
+        for name, digest in digests.items():
+            if name == _METADATA:
+                continue
+            array = self.array(name)
+            if name == CONFIGURATIONS:
+                count, fits = kept, kept <= array.shape[0] <= shape[0] and array.shape[-1] == shape[1]
+            elif name == _KEPT:
+                count, fits = array.shape[0], kept <= array.shape[0] <= shape[0] and array.ndim == 1
+            else:
+                count, fits = rows, array.shape == shape
+            if not fits:
+                raise UserError(f"The history {self._path} is damaged: '{name}' is of another run.")
+            _require_modest_chunks(self._path, array, count)
+            self._hashes[name] = sha = hashlib.sha256()
+            step = array.chunks[0]
+            for first in range(0, count, step):
+                with _damage_named(self._path, f"is damaged in '{name}'"):
+                    sha.update(_plain(np.asarray(array[first : min(first + step, count)])))
+            if sha.hexdigest() != digest:
+                raise UserError(f"The history {self._path} is damaged: '{name}' is not what was saved.")
+
+    def forget_after(self, rows: int) -> None:
+        """Drop chunks after the first `rows` trajectories, which may be damaged, and half-written files."""
+        for name in self._hashes.keys() - {CONFIGURATIONS, _KEPT}:
+            step = self.array(name).chunks[0]
+            for chunk in (self._path / name / "c").glob("*"):
+                if chunk.name.isdecimal() and int(chunk.name) * step >= rows:
+                    shutil.rmtree(chunk)
+        for torn in self._path.rglob("*.partial"):
+            torn.unlink()
+
+    def _fingerprint_of_metadata(self) -> str:
+        sha = hashlib.sha256()
+        for file in sorted(self._path.rglob(_METADATA)):
+            sha.update(f"{file.relative_to(self._path)}\n".encode())
+            sha.update(read_text(file))
+        return sha.hexdigest()
+
+
+def _create_array(
+    group: zarr.Group,
+    name: str,
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any],
+    dimensions: tuple[str, ...],
+    pieces: tuple[int, ...],
+    fill_value: int | None = None,
+    chunk_rows: int | None = None,
+) -> zarr.Array[Any]:
+    """An array cut into chunks along its first axis, and into pieces for processes to write; each with a CRC."""
+    size = math.prod(shape[1:])
+    rows = chunk_rows or max(1, min(shape[0], _CELLS_PER_CHUNK // max(1, size)))
+    return group.create_array(
+        name,
+        shape=shape,
+        chunks=(rows, *pieces),
+        dtype=dtype,
+        compressors=_COMPRESSORS,
+        fill_value=np.nan if fill_value is None else fill_value,
+        dimension_names=dimensions,
+    )
+
+
+_COMPRESSORS = (ZstdCodec(level=0), Crc32cCodec())
+
+
+def _plain(rows: NDArray[Any]) -> memoryview:
+    """Bytes that do not depend on which of many NaN a NaN is: zarr gives its own back for a chunk of nothing else."""
+    if rows.dtype.kind == "f":
+        rows = np.where(np.isnan(rows), rows.dtype.type(np.nan), rows)
+    return np.ascontiguousarray(rows).data
+
+
+def _require_modest_chunks(path: Path, array: zarr.Array[Any], rows: int) -> None:
+    """Refuse chunks that would take more memory than the array says, before they are unpacked."""
+    cells = math.prod(array.chunks)
+    codecs = tuple(array.metadata.codecs)  # type: ignore[union-attr]
+    cuts = [math.ceil(size / chunk) for size, chunk in zip(array.shape[1:], array.chunks[1:], strict=True)]
+    plain = math.prod(cuts) <= _MOST_PIECES and array.chunks[0] <= max(1, array.shape[0])
+    plain = plain and (array.chunks[0] == 1 or cells <= _CELLS_PER_CHUNK or array.ndim == 1)
+    if not plain or len(codecs) != 3 or not isinstance(codecs[0], BytesCodec) or codecs[1:] != _COMPRESSORS:
+        raise UserError(f"The history {path} is damaged: '{array.basename}' is not stored as this program does.")
+    wanted = cells * array.dtype.itemsize
+    if wanted > MOST_ARRAYS:
+        raise UserError(f"The history {path} is damaged: a chunk of '{array.basename}' would take {wanted} bytes.")
+    for index in np.ndindex(math.ceil(rows / array.chunks[0]), *cuts):
+        file = path / array.basename / array.metadata.encode_chunk_key(index)
+        if not file.is_file():
+            if array.ndim == 2:
+                continue  # nothing but fill values, unless the SHA-256 says otherwise
+            raise UserError(f"The history {path} is damaged: '{array.basename}' is not what was saved.")
+        with file.open("rb") as content:
+            if _unpacked_size(content.read(18)) != wanted:
+                raise UserError(f"The history {path} is damaged in '{array.basename}': {file.name} has another size.")
+
+
+def _unpacked_size(head: bytes) -> int | None:
+    """How many bytes a Zstandard frame says it holds (RFC 8878, section 3.1.1)."""
+    if len(head) < 6 or head[:4] != b"\x28\xb5\x2f\xfd":
+        return None
+    descriptor = head[4]
+    single, code = descriptor >> 5 & 1, descriptor >> 6
+    start = 5 + (1 - single) + (0, 1, 2, 4)[descriptor & 3]
+    length = (single, 2, 4, 8)[code]
+    size = int.from_bytes(head[start : start + length], "little")
+    return size + 256 if code == 1 else size if length else None
 
 
 @contextmanager
-def _damage_named(path: Path) -> Iterator[None]:
+def _damage_named(path: Path, what: str = "is damaged") -> Iterator[None]:
     """Say which store is damaged; a disk that fails is not one."""
     try:
         yield
-    except (OSError, MemoryError, UserError):
+    except (OSError, MemoryError, UserError) as error:
+        if isinstance(error, FileNotFoundError | NotADirectoryError):
+            raise UserError(f"The history {path} {what}: {error}.") from None
         raise
     except Exception as error:  # zarr and its codecs raise many kinds for damaged chunks
-        raise UserError(f"The history {path} is damaged: {error}.") from None
+        text = (str(error).splitlines() or [type(error).__name__])[0]
+        raise UserError(f"The history {path} {what}: {text.removesuffix('.')}.") from None
 
 
 class Rows:

@@ -19,14 +19,14 @@ class Interruption:
         self._deadline = math.inf if time_limit is None else time.monotonic() + time_limit
 
     def __bool__(self) -> bool:
-        return self.signal is not None or time.monotonic() > self._deadline
+        return self.exit_code != ExitCode.OK
 
     @property
     def exit_code(self) -> ExitCode:
-        """What the process should end with."""
-        if self.signal is None:
-            return ExitCode.TIME_OVER
-        return ExitCode.TERMINATED if self.signal == signal.SIGTERM else ExitCode.INTERRUPTED
+        """What the process should end with: OK as long as it may go on."""
+        if self.signal is not None:
+            return ExitCode.TERMINATED if self.signal == signal.SIGTERM else ExitCode.INTERRUPTED
+        return ExitCode.TIME_OVER if time.monotonic() > self._deadline else ExitCode.OK
 
     def _handle(self, number: int, _: FrameType | None) -> None:
         if self.signal is not None and number == signal.SIGINT:

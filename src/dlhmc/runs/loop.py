@@ -1,24 +1,25 @@
 """The host loop that every run shares: chunk after chunk, with progress, metrics, checkpoints and signals between."""
 
-import json
-import os
 import shlex
 import time
 from abc import ABC, abstractmethod
-from pathlib import Path
+from contextlib import ExitStack, closing
 from typing import Any, NamedTuple
 
 from rich.console import Console
 
+from dlhmc import processes
 from dlhmc.errors import ExitCode, UserError
-from dlhmc.runs.boards import open_boards
+from dlhmc.runs import metrics
+from dlhmc.runs.boards import Board, open_boards
 from dlhmc.runs.checkpoint import Checkpoints
 from dlhmc.runs.directory import RunDirectory
 from dlhmc.runs.interruption import Interruption, watch_signals
 from dlhmc.runs.progress import Callback, Display
 
 _SECONDS_PER_CHUNK = 1.0
-_SECONDS_BETWEEN_CHECKPOINTS = 10.0
+# A chunk ends with a checkpoint unless saving would take more than this part of the time.
+_TIME_FOR_CHECKPOINTS = 0.05
 _FIRST_CHUNK = 8
 
 
@@ -40,8 +41,8 @@ class Work(ABC):
         """Make the files of a new run."""
 
     @abstractmethod
-    def resume(self, checkpoints: Checkpoints) -> int:
-        """Take up the newest intact checkpoint and return its step."""
+    def resume(self, checkpoints: Checkpoints) -> tuple[int, dict[str, Any]]:
+        """Take up the newest intact checkpoint and return its step and notes."""
 
     @abstractmethod
     def compile(self) -> None:
@@ -71,6 +72,10 @@ class Work(ABC):
         """The next step that must end a chunk."""
         return self.total
 
+    def inspect(self, step: int) -> None:
+        """Look after the run, between two chunks; what is found is for the verdict."""
+        return
+
     def verdict(self) -> str | None:
         """Why the run cannot go on, in one sentence; None while it can."""
         return None
@@ -79,12 +84,16 @@ class Work(ABC):
 class Conditions(NamedTuple):
     """How a run is done; none of it changes its numbers."""
 
-    #: devices that share the chains; one if not given
+    #: devices of each process that share the chains; one if not given, or all if there are several processes
     devices: int | None = None
+    #: devices that share one lattice
+    split_lattice: int = 1
     #: seconds after which the run stops by itself, with everything saved
     time_limit: float | None = None
     #: print nothing but errors
     quiet: bool = False
+    #: seconds between two checks of the rounding errors of a sampling run
+    check_every: float = 600.0
     #: called with steps done, all steps and figures for people, in place of anything that is shown
     progress: Callback | None = None
 
@@ -102,21 +111,30 @@ def execute(
     chunk: int | None,
 ) -> ExitCode:
     """Run to the end or to an interruption; either way everything is on disk afterwards."""
-    quiet = conditions.quiet
+    first = processes.is_first()
+    quiet = conditions.quiet or not first
     shown = Console(quiet=True) if quiet or work.silent else console
     with watch_signals(conditions.time_limit) as interruption:
-        checkpoints = Checkpoints(directory.checkpoints, create=not resuming)
-        step = work.resume(checkpoints) if resuming else 0
-        if resuming:
-            forget_metrics_after(directory.metrics, step)
+        step = 0
+        if resuming and not directory.never_began():
+            checkpoints = Checkpoints(directory.checkpoints, run=directory.identity(), create=False)
+            step, notes = work.resume(checkpoints)
+            if first:
+                metrics.cut(directory.metrics, notes)
+            for problem in checkpoints.passed_over if first else ():
+                text = f"damaged, so an earlier checkpoint is used (step {step}): {problem}"
+                console.print(text, style="red", markup=False, highlight=False, soft_wrap=True)
         else:
+            if first:
+                directory.clear()
             work.create()
+            checkpoints = Checkpoints(directory.checkpoints, run=directory.identity())
             checkpoints.save(0, *work.checkpoint())
         display = Display(console, work.title, work.total, quiet=quiet, callback=conditions.progress)
         with display.running(step):
-            if step < work.total and not interruption:
+            if step < work.total and (processes.several() or not interruption):
                 work.compile()
-            step = drive(work, step, directory, checkpoints, display, interruption, chunk=chunk)
+            step, code = drive(work, step, directory, checkpoints, display, interruption, chunk=chunk)
         checkpoints.close()
     if (reason := work.verdict()) is not None:
         raise UserError(reason)
@@ -124,9 +142,26 @@ def execute(
         again = f"  dlhmc resume {shlex.quote(str(directory.path))}"
         for line in (f"stopped after {step} of {work.total} {work.unit}, all saved; go on with", again):
             shown.print(line, markup=False, highlight=False, soft_wrap=True)
-        return interruption.exit_code
-    work.finish(shown)
+        return code
+    processes.barrier("finished")  # all histories are written
+    if first:
+        work.finish(shown)
     return ExitCode.OK
+
+
+class Decision(NamedTuple):
+    """What happens next, the same in all processes: each has its own clock and gets its own signals."""
+
+    code: ExitCode
+    length: int
+    save: bool
+
+
+def decide_together(code: ExitCode, length: int, *, save: bool) -> Decision:
+    """Any process may end the run; the rest is decided by the first."""
+    rows = processes.gathered((code, length, save))
+    stop = next((ExitCode(row[0]) for row in rows if row[0] != ExitCode.OK), ExitCode.OK)
+    return Decision(stop, rows[0][1], bool(rows[0][2]))
 
 
 def drive(
@@ -138,44 +173,45 @@ def drive(
     interruption: Interruption,
     *,
     chunk: int | None,
-) -> int:
-    """Run from `step` until done or interrupted, save, and return the step reached."""
+) -> tuple[int, ExitCode]:
+    """Run from `step` until done or interrupted, save, and return the step reached and why it ended."""
     length = min(work.capacity, chunk or _FIRST_CHUNK)
-    saved = time.monotonic()
-    boards = open_boards(directory, step, tensorboard=work.tensorboard, wandb=work.wandb)
-    with directory.metrics.open("a", encoding="utf-8") as metrics, boards as open_ones:
-        while step < work.total and not interruption and work.verdict() is None:
+    code = ExitCode.OK
+    with ExitStack() as files:
+        lines, boards = None, list[Board]()
+        if processes.is_first():
+            lines = files.enter_context(closing(metrics.MetricsFile(directory.metrics)))
+            boards = files.enter_context(open_boards(directory, step, tensorboard=work.tensorboard, wandb=work.wandb))
+
+        def save() -> float:
+            """Save, and say when it is worth saving again."""
+            started = time.monotonic()
+            tree, notes = work.checkpoint()
+            checkpoints.save(step, tree, notes if lines is None else notes | lines.seal())
+            ended = time.monotonic()
+            return ended + (ended - started) / _TIME_FOR_CHECKPOINTS
+
+        due = time.monotonic() + _SECONDS_PER_CHUNK
+        while step < work.total and work.verdict() is None:
+            code, length, is_due = decide_together(interruption.exit_code, length, save=time.monotonic() > due)
+            if is_due:
+                due = save()
+            if code != ExitCode.OK:
+                break
             count = min(length, work.next_stop(step) - step)
             started = time.perf_counter()
             work.advance(step, count)
+            directory.require_still_there()
             rate = count / (time.perf_counter() - started)
             step += count
+            work.inspect(step)
             figures = {"steps_per_second": rate} | work.metrics()
-            metrics.write(json.dumps({"step": step} | figures) + "\n")
-            metrics.flush()
-            for board in open_ones:
+            if lines is not None:
+                lines.append({"step": step} | figures)
+            for board in boards:
                 board.add(step, figures)
             display.update(step, f"{work.facts()}  {float(f'{rate:.3g}'):g}/s")
             if chunk is None:
                 length = max(1, min(work.capacity, round(rate * _SECONDS_PER_CHUNK)))
-            if time.monotonic() - saved > _SECONDS_BETWEEN_CHECKPOINTS:
-                checkpoints.save(step, *work.checkpoint())
-                saved = time.monotonic()
-    checkpoints.save(step, *work.checkpoint())
-    return step
-
-
-def forget_metrics_after(path: Path, step: int) -> None:
-    """Drop what a run wrote to metrics.jsonl after the checkpoint that it resumes from."""
-    if not path.exists():
-        return
-    kept = []
-    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
-        try:
-            if json.loads(line)["step"] <= step:
-                kept.append(line + "\n")
-        except (ValueError, KeyError, TypeError):
-            continue  # the line that was being written when the run died
-    temporary = path.with_suffix(".tmp")
-    temporary.write_text("".join(kept), encoding="utf-8")
-    os.replace(temporary, path)
+        save()
+    return step, code

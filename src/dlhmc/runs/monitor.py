@@ -14,34 +14,35 @@ Rows = dict[str, NDArray[Any]]
 
 
 class RecentRows:
-    """The last rows of a series at strides 1, 2, 4, …, `capacity` of each: the longest stride spans the series."""
+    """The last `capacity` rows of a series at a stride that can be doubled: memory does not grow with the run."""
 
     def __init__(self, capacity: int = 2048) -> None:
-        self._capacity = capacity
+        self.stride = 1
         self._seen = 0
-        self._scales: list[deque[NDArray[Any]]] = [deque(maxlen=capacity)]
+        self._rows: deque[NDArray[Any]] = deque(maxlen=capacity)
 
     def extend(self, rows: NDArray[Any]) -> None:
         """Take in new rows."""
-        for view in rows:
-            row = view.copy()  # a view would keep the whole chunk in memory
-            for level, scale in enumerate(self._scales):
-                if self._seen % 2**level:
-                    break
-                scale.append(row)
-            self._seen += 1
-            longest = self._scales[-1]
-            if len(longest) == self._capacity:
-                self._scales.append(deque(list(longest)[::2], maxlen=self._capacity))
+        first = -self._seen % self.stride
+        # a view would keep the whole chunk in memory
+        self._rows.extend(row.copy() for row in rows[first :: self.stride])
+        self._seen += len(rows)
 
     @property
-    def levels(self) -> int:
-        """Level n has stride 2ⁿ."""
-        return len(self._scales)
+    def full(self) -> bool:
+        """Whether new rows push out old ones."""
+        return len(self._rows) == self._rows.maxlen
 
-    def array(self, level: int) -> NDArray[np.float64]:
-        """The rows at one stride."""
-        return np.asarray(self._scales[level], dtype=np.float64)
+    def thin(self) -> None:
+        """Double the stride: every other row stays, and the rows will span twice the time."""
+        newest = (self._seen - 1) // self.stride  # number of the newest row at the stride until now
+        kept = [row for age, row in enumerate(reversed(self._rows)) if (newest - age) % 2 == 0]
+        self._rows = deque(reversed(kept), maxlen=self._rows.maxlen)
+        self.stride *= 2
+
+    def array(self) -> NDArray[np.float64]:
+        """The rows, oldest first."""
+        return np.asarray(self._rows, dtype=np.float64)
 
 
 class Monitor:
@@ -53,7 +54,6 @@ class Monitor:
         self._first_moment = next(iter(target.moments), None)
         self._slow = next(iter(target.slow), None)
         self._series = RecentRows()
-        self._level = 0
         self._last_sector: NDArray[Any] | None = None
         self._count = 0
         self._sums: dict[str, float] = {"accepted": 0.0, "nonfinite": 0.0, "tunnellings": 0.0, "moment": 0.0}
@@ -107,16 +107,14 @@ class Monitor:
         return "  ".join(parts)
 
     def _tau(self) -> str:
-        if self._slow is None or len(self._series.array(0)) < 8:
+        series = self._series.array()
+        if self._slow is None or len(series) < 8:
             return "…"
+        tau = integrated_autocorrelation_time(series, mean=self._target.slow[self._slow])
+        stride = self._series.stride
         # The shortest stride at which the time can be measured: a longer one cannot see a time below itself.
-        while True:
-            series = self._series.array(self._level)
-            tau = integrated_autocorrelation_time(series, mean=self._target.slow[self._slow])
-            if tau.resolved or self._level + 1 == self._series.levels:
-                break
-            self._level += 1
-        stride = 2**self._level
+        if not tau.resolved and self._series.full:
+            self._series.thin()
         if not tau.resolved or math.isinf(tau.value):
             return f"> {tau.lower_bound * stride:.0f}"
         return format_uncertainty(tau.value * stride, tau.error * stride)

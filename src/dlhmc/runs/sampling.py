@@ -1,8 +1,10 @@
 """A sampling run from start to end."""
 
+import functools
 import json
 import math
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,20 +14,31 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
 
-from dlhmc import models
+from dlhmc import models, processes
 from dlhmc.describe import describe_kernel
-from dlhmc.devices import Devices
+from dlhmc.devices import Devices, own_part
 from dlhmc.errors import ExitCode, UserError
 from dlhmc.integrators import INTEGRATORS
 from dlhmc.kernels import DLHMC, HMC, Exact, InstantonHits, Kernel, State
+from dlhmc.leaves import integer, leaf, on_host
 from dlhmc.runs import targets
-from dlhmc.runs.checkpoint import Checkpoints
+from dlhmc.runs.checkpoint import Checkpoints, Notes
 from dlhmc.runs.config import ObjectSampleConfig, SampleConfig
-from dlhmc.runs.directory import RunDirectory, new_run, objects_run, old_run, open_run, versions, write_json
+from dlhmc.runs.directory import (
+    RunDirectory,
+    new_run,
+    objects_run,
+    old_run,
+    open_run,
+    require_same_model,
+    versions,
+    write_json,
+)
 from dlhmc.runs.engine import Carry, Schedule, advance, begin
 from dlhmc.runs.history import History
 from dlhmc.runs.loop import PLAIN, Conditions, Work, execute
 from dlhmc.runs.monitor import Monitor
+from dlhmc.runs.precision import TOLERANCE, Precision, check_precision
 from dlhmc.runs.summary import Quantities, Stored, show, summarise
 from dlhmc.targets import ExactDraws, Target
 
@@ -57,7 +70,7 @@ def plan(config: SampleConfig) -> Plan:
     if config.kernel == "exact":
         kernel = Exact(target, targets.require_draws(draws))
     elif config.model is not None:
-        targets.require_target_of_model(models.find(config.model), config.target)
+        targets.require_target_of_model(models.find(config.model), config.target, config.lattice)
         kernel = learned_kernel(config.model, target)
     else:
         step_size = _FIRST_GUESS_OF_STEP_SIZE if config.step_size is None else config.step_size
@@ -87,7 +100,7 @@ def learned_kernel(name: str, target: Target) -> DLHMC:
     file = models.find(name)
     built_from, description = models.read_config(file)
     like = eqx.filter_eval_shape(models.build, built_from, target, jax.random.key(0))
-    return DLHMC(target, models.load(file, like), symmetric=bool(description.get("symmetric", False)))
+    return DLHMC(target, models.load(file, like), symmetric=description.get("symmetric") is True)
 
 
 def sample(
@@ -101,11 +114,9 @@ def sample(
     """Run in a new directory; show progress and the table of results, or not."""
     with jax.enable_x64(config.float64):
         # Before anything is written: a model may not fit, or the chains may not be shared.
-        devices = Devices(conditions.devices)
-        planned = plan(config)
-        carry = _first(config, planned, devices)
+        prepared = prepare(config, conditions)
         with new_run("sample", config, path) as directory:
-            work = Sampling(config, directory, planned, carry, show_results=show_results)
+            work = Sampling(config, directory, *prepared, show_results=show_results, check_every=conditions.check_every)
             return execute(work, directory, console, conditions, resuming=False, chunk=config.chunk)
 
 
@@ -119,11 +130,9 @@ def sample_objects(
     resuming: bool = False,
 ) -> tuple["Sampling", ExitCode]:
     """The same for a kernel that was made in Python, in the precision that JAX is set to; the work is returned."""
-    devices = Devices(conditions.devices)
-    planned = plan_of_objects(kernel, config)
-    carry = _first(config, planned, devices)
+    prepared = _placed(plan_of_objects(kernel, config), config, conditions)
     with objects_run("sample-objects", config, path, resuming=resuming) as directory:
-        work = Sampling(config, directory, planned, carry, show_results=False)
+        work = Sampling(config, directory, *prepared, show_results=False, check_every=conditions.check_every)
         work.silent = True
         return work, execute(work, directory, console, conditions, resuming=resuming, chunk=config.chunk)
 
@@ -131,35 +140,146 @@ def sample_objects(
 def resume(path: Path, console: Console, conditions: Conditions = PLAIN) -> ExitCode:
     """Go on with an interrupted run."""
     with old_run("sample", SampleConfig, path) as (directory, config), jax.enable_x64(config.float64):
-        devices = Devices(conditions.devices)
-        planned = plan(config)
-        work = Sampling(config, directory, planned, _first(config, planned, devices))
+        require_same_model(directory, config)
+        work = Sampling(config, directory, *prepare(config, conditions), check_every=conditions.check_every)
         return execute(work, directory, console, conditions, resuming=True, chunk=config.chunk)
 
 
-def _first(config: SampleConfig | ObjectSampleConfig, planned: Plan, devices: Devices) -> Carry:
-    """The first configurations, on the devices wanted."""
-    seed = jax.device_put(np.uint32(config.seed))
-    carry = begin(planned.kernel, planned.start_draws, seed, config.start, config.chains)
-    return Carry(State(devices.spread(carry.state.x)), devices.everywhere(carry.tuner))
+def prepare(config: SampleConfig, conditions: Conditions) -> tuple[Plan, Devices, Carry]:
+    """Plan and first configurations, on the devices wanted."""
+    return _placed(plan(config), config, conditions)
+
+
+def _placed(
+    planned: Plan, config: SampleConfig | ObjectSampleConfig, conditions: Conditions
+) -> tuple[Plan, Devices, Carry]:
+    devices = Devices(conditions.devices, conditions.split_lattice)
+    planned = on_host(planned)
+    devices.require(planned.target.shape, config.chains)
+    with devices.beginning():
+        carry = begin(planned.kernel, planned.start_draws, integer(config.seed, np.uint32), config.start, config.chains)
+    return planned, devices, Carry(State(devices.distribute(carry.state.x)), devices.copy(carry.tuner))
+
+
+def compiled_chunk(config: SampleConfig, conditions: Conditions) -> Callable[[], None]:
+    """The device's part of a chunk of a run, compiled, from the same start each time: for benchmarks."""
+    planned, devices, carry = prepare(config, conditions)
+    number = config.chunk or 1
+    schedule = Schedule(integer(config.seed, np.uint32), integer(0), leaf(config.target_acceptance))
+    arguments = (planned.kernel, schedule, carry, integer(0), integer(number), number, planned.tune)
+    with devices.active():
+        compiled = advance.lower(*arguments).compile()  # type: ignore[attr-defined]
+
+    def run() -> None:
+        with devices.active():
+            jax.block_until_ready(compiled(*arguments))
+
+    return run
 
 
 def show_summary(path: Path, console: Console) -> dict[str, Any]:
     """The results so far of a run, finished or not."""
     directory, config = open_run("sample", SampleConfig, path)
     with jax.enable_x64(config.float64):
+        require_same_model(directory, config)
         planned = plan(config)
-        step, notes = Checkpoints(directory.checkpoints, create=False).newest_notes()
-        rows = step - config.warmup
-        if rows < 1:
-            raise UserError(f"{path} has no measurements yet: go on with 'dlhmc resume {path}'.")
-        quantities = Quantities.of(planned.target)
-        stored = Stored(History.open(directory.history, "r"), rows)
-        summary = summarise(planned.what, quantities, stored, planned.kernel.leapfrog_steps, notes["seconds"])
+        found = measured(directory, config)
+        for problem in found.problems:
+            text = f"damaged, so these are the results of an earlier checkpoint: {problem}"
+            console.print(text, style="red", markup=False, highlight=False, soft_wrap=True)
+        quantities, steps = Quantities.of(planned.target), planned.kernel.leapfrog_steps
+        stored = Stored(found.history, found.rows)
+        summary = summarise(planned.what, quantities, stored, steps, found.seconds, found.precision)
         show(summary, quantities, console)
-    if rows < config.trajectories:
-        console.print(f"not finished: {rows} of {config.trajectories} trajectories")
+    if found.rows < config.trajectories:
+        console.print(f"not finished: {found.rows} of {config.trajectories} trajectories")
     return summary
+
+
+class Measured(NamedTuple):
+    """What the newest intact checkpoint of a run vouches for."""
+
+    history: History
+    rows: int
+    seconds: float
+    precision: Precision | None
+    #: what is wrong with newer checkpoints
+    problems: list[str]
+    #: of the trajectories that are measured, for kernels that have one
+    step_size: float | None = None
+
+
+def measured(directory: RunDirectory, config: SampleConfig | ObjectSampleConfig) -> Measured:
+    """The measurements of a run so far, every one as it was written."""
+    history = History.open(directory.history, "r")
+    checkpoints = _checkpoints(directory)
+    step, notes = checkpoints.newest_notes(functools.partial(_verify, config, history))
+    rows = step - config.warmup
+    if rows < 1:
+        raise UserError(f"{directory.path} has no measurements yet: go on with 'dlhmc resume {directory.path}'.")
+    seconds, step_size = float(notes["seconds"]), notes.get("step_size")
+    return Measured(history, rows, seconds, precision_of(notes), checkpoints.passed_over, step_size)
+
+
+def _checkpoints(directory: RunDirectory) -> Checkpoints:
+    """To look at, not to write."""
+    return Checkpoints(directory.checkpoints, run=directory.identity(), create=False, read_only=True)
+
+
+def _verify(config: SampleConfig | ObjectSampleConfig, history: History, step: int, notes: Notes) -> None:
+    """Refuse a history that is not the one of the checkpoint."""
+    kept = sum(after <= step for after in _kept_after(config))
+    rows = max(0, step - config.warmup)
+    history.verify((config.trajectories, config.chains), rows, kept, notes["history"])
+
+
+def _kept_after(config: SampleConfig | ObjectSampleConfig) -> list[int]:
+    """A configuration is kept after these trajectories (warm-up included): evenly spaced, the last one among them."""
+    kept = config.keep_configurations
+    return [config.warmup + math.ceil((i + 1) * config.trajectories / kept) for i in range(kept)]
+
+
+def examine(planned: Plan, carry: Carry, seed: int, step: int) -> Precision | None:
+    """The rounding errors of a run where it is now; None for a kernel that makes no trajectories."""
+    kernel = planned.kernel
+    if planned.tune:
+        kernel = kernel.with_step_size(np.exp(np.asarray(carry.tuner.log_average)))
+    return check_precision(kernel, np.asarray(carry.state.x), seed, step)
+
+
+def precision_of(notes: dict[str, Any]) -> Precision | None:
+    """What a checkpoint knows of rounding errors."""
+    written = notes.get("precision")
+    return None if written is None else Precision(**written)
+
+
+def advice(precision: Precision, config: SampleConfig | ObjectSampleConfig) -> str:
+    """What to do about rounding errors that are too large."""
+    learned = isinstance(config, SampleConfig) and config.model
+    steps = "another --model" if learned else "a smaller --step-size or fewer --leapfrog-steps"
+    double = "" if config.float64 else "--float64, "
+    return (
+        f"Rounding errors are too large for exact sampling, {precision}, with a limit of {TOLERANCE:g}: "
+        f"start anew with {double}{steps}."
+    )
+
+
+def check_run(path: Path, console: Console) -> ExitCode:
+    """The rounding errors of a run, finished or not, at its last checkpoint."""
+    directory, config = open_run("sample", SampleConfig, path)
+    with jax.enable_x64(config.float64):
+        require_same_model(directory, config)
+        planned, _, carry = prepare(config, PLAIN)
+        step, carry, _ = _checkpoints(directory).restore(carry)
+        found = examine(planned, carry, config.seed, step)
+    if found is None:
+        console.print(f"the kernel {config.kernel} makes no trajectories: there is nothing to check", highlight=False)
+        return ExitCode.OK
+    if not found.fine:
+        console.print(advice(found, config), style="red", markup=False, highlight=False, soft_wrap=True)
+        return ExitCode.WRONG
+    console.print(f"rounding errors are small: {found}", markup=False, highlight=False, soft_wrap=True)
+    return ExitCode.OK
 
 
 class Sampling(Work):
@@ -172,9 +292,11 @@ class Sampling(Work):
         config: SampleConfig | ObjectSampleConfig,
         directory: RunDirectory,
         planned: Plan,
+        devices: Devices,
         carry: Carry,
         *,
         show_results: bool = True,
+        check_every: float = PLAIN.check_every,
     ) -> None:
         self._config = config
         self._directory = directory
@@ -183,31 +305,35 @@ class Sampling(Work):
         self.plan = planned
         self.total = config.warmup + config.trajectories
         self.capacity = max(1, min(self.total, config.chunk or 4096, _BUFFER_NUMBERS // config.chains))
+        self._devices = devices
         self._schedule = Schedule(
-            jax.device_put(np.uint32(config.seed)),
-            jax.device_put(np.int32(config.warmup)),
-            jax.device_put(config.target_acceptance),
+            integer(config.seed, np.uint32), integer(config.warmup), leaf(config.target_acceptance)
         )
         self.carry = carry
         self.seconds = 0.0
         #: trajectories in the history
         self.measured = 0
         self._monitor = Monitor(self.plan.target)
-        # A configuration is kept after these trajectories (warm-up included): evenly spaced, the last one among them.
-        kept = config.keep_configurations
-        self._kept_after = [config.warmup + math.ceil((i + 1) * config.trajectories / kept) for i in range(kept)]
+        self._kept_after = _kept_after(config)
+        self._check_every = check_every
+        self._last_check = time.monotonic()
+        self._precision: Precision | None = None
 
     def create(self) -> None:
         """The empty history of a new run."""
         config = self._config
-        self.history = History.create(
-            self._directory.history,
-            config.trajectories,
-            self._rows(),
-            [step - config.warmup for step in self._kept_after],
-            np.asarray(self.carry.state.x),
-            self._attributes(),
-        )
+        if processes.is_first():
+            self.history = History.create(
+                self._directory.history,
+                config.trajectories,
+                self._rows(),
+                [step - config.warmup for step in self._kept_after],
+                self.carry.state.x,
+                self._attributes(),
+            )
+        processes.barrier("history")
+        if not processes.is_first():
+            self.history = History.open(self._directory.history)
 
     def _attributes(self) -> dict[str, Any]:
         """All that one needs to read the history without the program that made it."""
@@ -222,42 +348,62 @@ class Sampling(Work):
 
     def _rows(self) -> dict[str, NDArray[Any]]:
         """A row of each record, for its shape and dtype."""
-        _, shapes = eqx.filter_eval_shape(advance, *self._arguments(0, 0))
+        with self._devices.active():
+            _, shapes = eqx.filter_eval_shape(advance, *self._arguments(0, 0))
         return {name: np.zeros(s.shape[1:], s.dtype) for name, s in shapes.items()}
 
-    def resume(self, checkpoints: Checkpoints) -> int:
-        """Take up the newest intact checkpoint and return its step."""
-        step, self.carry, notes = checkpoints.restore(self.carry)
-        self.seconds = float(notes["seconds"])
-        self.measured = max(0, step - self._config.warmup)
+    def resume(self, checkpoints: Checkpoints) -> tuple[int, Notes]:
+        """Take up the newest checkpoint that is intact and whose measurements are."""
         self.history = History.open(self._directory.history)
-        self.history.check(max(0, step - self._config.warmup), self._rows())
-        return step
+        step, self.carry, notes = checkpoints.restore(
+            self.carry, functools.partial(_verify, self._config, self.history)
+        )
+        self.seconds, self.measured = float(notes["seconds"]), max(0, step - self._config.warmup)
+        self._precision = precision_of(notes)
+        if processes.is_first():
+            self.history.forget_after(max(0, step - self._config.warmup))
+        return step, notes
 
     def compile(self) -> None:
         """Compile before the clock starts."""
-        self._advance = advance.lower(*self._arguments(0, 0)).compile()  # type: ignore[attr-defined]
+        with self._devices.active():
+            self._advance = advance.lower(*self._arguments(0, 0)).compile()  # type: ignore[attr-defined]
 
     def _arguments(self, step: int, count: int) -> tuple[Any, ...]:
-        numbers = (jax.device_put(np.int32(step)), jax.device_put(np.int32(count)))
+        numbers = (integer(step), integer(count))
         return (self.plan.kernel, self._schedule, self.carry, *numbers, self.capacity, self.plan.tune)
 
     def advance(self, step: int, count: int) -> None:
         """Run trajectories; those after the warm-up go to the history."""
         started = time.perf_counter()
-        self.carry, buffers = jax.block_until_ready(self._advance(*self._arguments(step, count)))
+        with self._devices.active():
+            self.carry, buffers = jax.block_until_ready(self._advance(*self._arguments(step, count)))
         elapsed = time.perf_counter() - started
         skipped = min(max(0, self._config.warmup - step), count)
         if skipped == count:
             return
-        rows = {name: np.asarray(buffer)[skipped:count] for name, buffer in buffers.items()}
-        self.history.write(step + skipped - self._config.warmup, rows)
-        self._monitor.add(rows)
+        self._directory.require_still_there()
+        self.history.write(step + skipped - self._config.warmup, buffers, slice(skipped, count))
+        # Of several processes each sees its own chains only.
+        self._monitor.add({name: own_part(buffer)[skipped:count] for name, buffer in buffers.items()})
         self.seconds += elapsed * (count - skipped) / count
         self.measured = step + count - self._config.warmup
         if step + count in self._kept_after:
-            index = self._kept_after.index(step + count)
-            self.history.write_configuration(index, np.asarray(self.carry.state.x))
+            self.history.write_configuration(self._kept_after.index(step + count), self.carry.state.x)
+
+    def inspect(self, step: int) -> None:
+        """Check the rounding errors now and then, once the step size is known; it compiles two functions more."""
+        early = step < self._config.warmup or time.monotonic() - self._last_check < self._check_every
+        if early or processes.several():  # several would have to agree on when, and on what follows
+            return
+        found = examine(self.plan, self.carry, self._config.seed, step)
+        if found is not None:
+            self._precision = found.worst(self._precision)
+        self._last_check = time.monotonic()
+
+    def verdict(self) -> str | None:
+        """Why the samples cannot be trusted, where that is known."""
+        return None if self._precision is None or self._precision.fine else advice(self._precision, self._config)
 
     def next_stop(self, step: int) -> int:
         """The next trajectory after which a configuration is kept, or the last one."""
@@ -273,16 +419,23 @@ class Sampling(Work):
 
     def metrics(self) -> dict[str, float]:
         """Figures of the run so far."""
-        return self._monitor.metrics() | ({"step_size": self.step_size} if self.plan.tune else {})
+        figures = self._monitor.metrics() | ({"step_size": self.step_size} if self.plan.tune else {})
+        if self._precision is not None:
+            figures["irreversibility"] = self._precision.irreversibility
+            if self._precision.acceptance_error is not None:
+                figures["acceptance_error"] = self._precision.acceptance_error
+        return figures
 
     def facts(self) -> str:
         """The same for people."""
         return self._monitor.facts()
 
-    def checkpoint(self) -> tuple[Carry, dict[str, Any]]:
-        """Chains, tuner, and the time used."""
+    def checkpoint(self) -> tuple[Carry, Notes]:
+        """Chains, tuner, the time used, rounding errors, and fingerprints of the history."""
+        precision = None if self._precision is None else self._precision._asdict()
         step_size = {} if math.isnan(self.step_size) else {"step_size": self.step_size}
-        return self.carry, {"seconds": self.seconds} | step_size
+        notes = {"seconds": self.seconds, "precision": precision, "history": self.history.digests()}
+        return self.carry, notes | step_size
 
     def finish(self, console: Console) -> None:
         """Write summary.json and show the table."""
@@ -290,9 +443,12 @@ class Sampling(Work):
         if planned.kernel.tunable_step_size() is not None:
             tuned = " (tuned)" if planned.tune else ""
             console.print(f"step size {self.step_size:.4g}{tuned}", highlight=False)
+        notes = {"history": self.history.digests()}
+        _verify(self._config, self.history, self.total, notes)  # what was written is what the disk gives back
         stored = Stored(self.history, self._config.trajectories)
-        summary = summarise(planned.what, quantities, stored, planned.kernel.leapfrog_steps, self.seconds)
-        write_json(self._directory.summary, summary)
+        steps = planned.kernel.leapfrog_steps
+        summary = summarise(planned.what, quantities, stored, steps, self.seconds, self._precision)
+        write_json(self._directory.summary, summary, self._directory.identity())
         if self._show_results:
             show(summary, quantities, console)
             console.print(f"written to {self._directory.path}", markup=False, highlight=False, soft_wrap=True)

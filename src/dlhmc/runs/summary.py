@@ -11,8 +11,12 @@ from rich.console import Console
 from rich.table import Table
 
 from dlhmc.runs.history import History, Rows
+from dlhmc.runs.precision import Precision
 from dlhmc.statistics import AutocorrelationTime, Estimate, Series, format_uncertainty, gamma_method, mean_and_error
 from dlhmc.targets.contract import Moment, Target
+
+# A larger share of proposals that are not finite means that something is wrong with the run.
+MOST_NONFINITE = 0.01
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,7 +90,12 @@ class Stored(Histories):
 
 
 def summarise(
-    what: Mapping[str, Any], quantities: Quantities, histories: Histories, leapfrog_steps: int, seconds: float
+    what: Mapping[str, Any],
+    quantities: Quantities,
+    histories: Histories,
+    leapfrog_steps: int,
+    seconds: float,
+    precision: Precision | None = None,
 ) -> dict[str, Any]:
     """Everything in summary.json; `what` ran stands first."""
     rows, chains = histories.shape
@@ -103,7 +112,8 @@ def summarise(
     summary["exp_minus_dh"] = (
         {"mean": 1.0, "error": 0.0} if what["kernel"] == "exact" else _plain(mean_and_error(weights))
     )
-    summary["nonfinite_rejected"] = int(histories.total("nonfinite"))
+    summary |= nonfinite_figures(int(histories.total("nonfinite")), rows * chains)
+    summary["precision"] = None if precision is None else precision._asdict()
     per_trajectory = 1e6 * seconds / (rows * chains)
     slowest = max((tau.value if tau.resolved else math.inf for tau in taus.values()), default=math.inf)
     summary |= {
@@ -132,6 +142,29 @@ def summarise_observables(
         for name, (observable, power) in quantities.moments.items()
     }
     return moments | {f"tau_int_{name}": time_entry(tau) for name, tau in taus.items()}
+
+
+def nonfinite_figures(rejected: int, proposals: int) -> dict[str, Any]:
+    """Proposals rejected because a number in them was NaN or infinite, and what to say about them.
+
+    >>> nonfinite_figures(2, 2560)["warnings"]
+    ['2 of 2560 proposals (0.0781 %) were not finite and were rejected.']
+    """
+    share = rejected / max(1, proposals)
+    text = f"{rejected} of {proposals} proposals ({100 * share:.3g} %) were not finite and were rejected"
+    advice = ": look at the step size and the model, or use --float64" if share > MOST_NONFINITE else ""
+    return {
+        "nonfinite_rejected": rejected,
+        "nonfinite_fraction": share,
+        "warnings": [f"{text}{advice}."] if rejected else [],
+    }
+
+
+def show_warnings(figures: dict[str, Any], console: Console) -> None:
+    """Print the warnings of a run; in red if numbers go wrong more often than now and then."""
+    style = "red" if figures["nonfinite_fraction"] > MOST_NONFINITE else None
+    for warning in figures["warnings"]:
+        console.print(f"Warning: {warning}", style=style, markup=False, highlight=False, soft_wrap=True)
 
 
 class Weights:
@@ -184,9 +217,11 @@ def show(summary: dict[str, Any], quantities: Quantities, console: Console) -> N
     console.print(
         f"{summary['microseconds_per_trajectory']:.4g} µs a trajectory and chain{per_independent}", highlight=False
     )
-    if summary["nonfinite_rejected"]:
-        lost = f"{summary['nonfinite_rejected']} proposals were not finite and were rejected"
-        console.print(lost, style="red", highlight=False)
+    if summary["precision"] is not None:
+        console.print(
+            f"rounding errors: {Precision(**summary['precision'])}", markup=False, highlight=False, soft_wrap=True
+        )
+    show_warnings(summary, console)
 
 
 def show_observables(summary: Mapping[str, Any], quantities: Quantities, console: Console) -> None:

@@ -9,6 +9,14 @@ from dlhmc.names import TargetName
 from dlhmc.runs.config import SampleConfig, TrainConfig
 from dlhmc.targets import U1, ExactDraws, Target, standard
 
+#: settings that say what the layers of a trajectory are, and not where their parameters start
+ARCHITECTURE = ("network", "hidden", "leapfrog_steps", "rule", "mask", "radii", "window")
+_ALIEN: dict[str, tuple[str, ...]] = {
+    "dense": ("radii", "window"),
+    "defect": ("hidden", "rule", "mask", "window"),
+    "patch": ("rule", "mask"),
+}
+
 
 def build(config: SampleConfig | TrainConfig) -> Target:
     """The target that the settings name."""
@@ -33,17 +41,39 @@ def settings_of_model(name: str, *, architecture: bool = False) -> dict[str, Any
         settings |= {"lattice": tuple(target["lattice"]), "beta": target["beta"]}
     if architecture:
         layers = models.read_config(file)[0]
-        names = ("network", "hidden", "leapfrog_steps", "rule", "mask", "radii", "window")
-        settings |= {name: getattr(layers, name) for name in names}
+        settings |= {name: getattr(layers, name) for name in ARCHITECTURE}
     return settings
 
 
-def require_target_of_model(file: Path, name: TargetName) -> None:
-    """A model knows its target; couplings may differ, the kind of target may not."""
-    if (trained := _described(file)["name"]) != name:
+def require_target_of_model(file: Path, name: TargetName, lattice: tuple[int, int] | None) -> None:
+    """A model knows its target: couplings may differ; the kind of target, and for dense networks the lattice, not."""
+    trained = _described(file)
+    if trained["name"] != name:
         raise UserError(
-            f"The model {file} was trained for the target {trained}, not {name}: "
-            f"give --target {trained} or another --model."
+            f"The model {file} was trained for the target {trained['name']}, not {name}: "
+            f"give --target {trained['name']} or another --model."
+        )
+    if lattice is not None and tuple(trained["lattice"]) != lattice and models.read_config(file)[0].network == "dense":
+        its, ours = (" ".join(map(str, sides)) for sides in (trained["lattice"], lattice))
+        raise UserError(
+            f"The model {file} does not fit: its dense networks are for the lattice {its}, not {ours}: "
+            f"give --lattice {its} or another --model."
+        )
+
+
+def require_layers_of_model(file: Path, wanted: models.ModelConfig) -> None:
+    """Parameters mean something for the layers they were trained in alone: what differs is named."""
+    found = models.read_config(file)[0]
+    for name in ARCHITECTURE:
+        its, ours = getattr(found, name), getattr(wanted, name)
+        # Only networks have hidden layers, rules and masks, only defects radii, only patches windows.
+        if name in _ALIEN[found.network] or its == ours:
+            continue
+        option = name.replace("_", "-")
+        shown = [" ".join(map(str, v)) if isinstance(v, tuple) else v for v in (its, ours)]
+        raise UserError(
+            f"The model {file} does not fit: it has --{option} {shown[0]}, not {shown[1]}: "
+            f"leave out --{option}, or start from another model."
         )
 
 
@@ -57,7 +87,10 @@ def require_draws(draws: ExactDraws | None) -> ExactDraws:
 def _described(file: Path) -> dict[str, Any]:
     target = models.read_description(file).get("target")
     if isinstance(target, dict) and target.get("name") in get_args(TargetName):
-        needed = {"lattice", "beta"} if target["name"] == "u1" else set()
-        if needed <= target.keys():
+        if target["name"] != "u1":
+            return target
+        lattice, beta = target.get("lattice"), target.get("beta")
+        sides = isinstance(lattice, list) and len(lattice) == 2 and all(type(side) is int for side in lattice)
+        if sides and isinstance(beta, float | int):
             return target
     raise UserError(f"The model {file} is damaged: it does not say which target it was trained for.")

@@ -3,6 +3,7 @@
 import dataclasses
 import math
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,13 @@ from jaxtyping import Array, Int
 from numpy.typing import NDArray
 from rich.console import Console
 
-from dlhmc import models, rng
-from dlhmc.devices import Devices
+from dlhmc import models, processes, rng
+from dlhmc.devices import Devices, spread
 from dlhmc.errors import ExitCode
+from dlhmc.files import fingerprint
 from dlhmc.layers import Trajectory
 from dlhmc.layers.rings import default_radii
-from dlhmc.leaves import leaf
+from dlhmc.leaves import integer, leaf, on_host
 from dlhmc.models import ModelConfig
 from dlhmc.names import MaskName, NetworkName, RuleName
 from dlhmc.runs import targets
@@ -30,8 +32,9 @@ from dlhmc.runs.config import ObjectTrainConfig, TrainConfig
 from dlhmc.runs.directory import RunDirectory, new_run, objects_run, old_run, write_json
 from dlhmc.runs.loop import PLAIN, Conditions, Work, execute
 from dlhmc.runs.progress import format_duration
+from dlhmc.runs.summary import nonfinite_figures, show_warnings
 from dlhmc.targets.contract import ExactDraws
-from dlhmc.training import LOSSES, Algorithm, Inputs, Knots, TrainState, advance, learning_rate
+from dlhmc.training import LOSSES, Algorithm, Inputs, Knots, TrainState, advance, learning_rate, placed
 
 _CAPACITY = 1024
 # Averages on the progress line are over about so many steps.
@@ -43,11 +46,9 @@ def train(config: TrainConfig, path: Path, console: Console, conditions: Conditi
     require_boards(tensorboard=config.tensorboard, wandb=config.wandb)
     with jax.enable_x64(config.float64):
         # Before anything is written: a model to start from may not fit.
-        devices = Devices(conditions.devices)
-        algorithm, draws = plan(config)
-        state = _placed(begin_state(config, algorithm, draws), devices)
+        prepared = prepare(config, conditions)
         with new_run("train", config, path) as directory:
-            work = Training(config, directory, algorithm, state, describe_model(config))
+            work = Training(config, directory, *prepared, describe_model(config))
             return execute(work, directory, console, conditions, resuming=False, chunk=config.chunk)
 
 
@@ -64,11 +65,15 @@ def train_objects(
 ) -> tuple["Training", ExitCode]:
     """The same for objects that were made in Python, in the precision that JAX is set to; the work is returned."""
     require_boards(tensorboard=config.tensorboard, wandb=config.wandb)
-    devices = Devices(conditions.devices)
+    devices = Devices(conditions.devices, conditions.split_lattice)
     draws = first_draws(algorithm) if config.start == "exact" else None
-    state = _placed(_begin(algorithm, trajectory, draws, config), devices)
+    algorithm, trajectory, draws = on_host((algorithm, trajectory, draws))
+    devices.require(algorithm.target.shape, config.chains)
+    with devices.beginning():
+        state = _begin(algorithm, trajectory, draws, config)
+    state = devices.copy(state)._replace(x=devices.distribute(state.x))
     with objects_run("train-objects", config, path, resuming=resuming) as directory:
-        work = Training(config, directory, algorithm, state, description)
+        work = Training(config, directory, algorithm, devices, state, description)
         work.silent = True
         return work, execute(work, directory, console, conditions, resuming=resuming, chunk=config.chunk)
 
@@ -77,17 +82,36 @@ def resume(path: Path, console: Console, conditions: Conditions = PLAIN) -> Exit
     """Go on with an interrupted training run."""
     with old_run("train", TrainConfig, path) as (directory, config), jax.enable_x64(config.float64):
         require_boards(tensorboard=config.tensorboard, wandb=config.wandb)
-        devices = Devices(conditions.devices)
-        algorithm, draws = plan(config)
         # The parameters come from the checkpoint; the model once started from may be gone.
-        state = _placed(begin_state(dataclasses.replace(config, model=None), algorithm, draws), devices)
-        work = Training(config, directory, algorithm, state, describe_model(config))
+        prepared = prepare(dataclasses.replace(config, model=None), conditions)
+        work = Training(config, directory, *prepared, describe_model(config))
         return execute(work, directory, console, conditions, resuming=True, chunk=config.chunk)
 
 
-def _placed(state: TrainState, devices: Devices) -> TrainState:
-    """Chains spread over the devices, all else on each of them."""
-    return devices.everywhere(state)._replace(x=devices.spread(state.x))
+def prepare(config: TrainConfig, conditions: Conditions) -> tuple[Algorithm, Devices, TrainState]:
+    """Algorithm and first state, on the devices wanted."""
+    devices = Devices(conditions.devices, conditions.split_lattice)
+    algorithm, draws = on_host(plan(config))
+    devices.require(algorithm.target.shape, config.chains)
+    with devices.beginning():
+        state = begin_state(config, algorithm, draws)
+    return algorithm, devices, devices.copy(state)._replace(x=devices.distribute(state.x))
+
+
+def compiled_chunk(config: TrainConfig, conditions: Conditions) -> Callable[[], None]:
+    """The device's part of a chunk of a run, compiled; training goes on with each call: for benchmarks."""
+    algorithm, devices, state = prepare(config, conditions)
+    number = config.chunk or 1
+    inputs = Inputs(algorithm, integer(config.seed, np.uint32), integer(0), integer(number))
+    with devices.active():
+        compiled = advance.lower(inputs, state, number).compile()  # type: ignore[attr-defined]
+    latest = [state]  # the one before is used up
+
+    def run() -> None:
+        with devices.active():
+            latest[0], _ = jax.block_until_ready(compiled(inputs, latest[0], number))
+
+    return run
 
 
 def plan(config: TrainConfig) -> tuple[Algorithm, ExactDraws | None]:
@@ -120,8 +144,8 @@ def estimate(config: TrainConfig, console: Console) -> None:
         algorithm, draws = plan(config)
         state = begin_state(dataclasses.replace(config, burn_in=0), algorithm, draws)
         started = time.perf_counter()
-        one = jax.device_put(np.int32(1))
-        inputs = Inputs(algorithm, jax.device_put(np.uint32(0)), one, one)
+        one = integer(1)
+        inputs = Inputs(algorithm, integer(0, np.uint32), one, one)
         compiled = advance.lower(inputs, state, 1).compile()  # type: ignore[attr-defined]
         compilation = time.perf_counter() - started
         state, _ = jax.block_until_ready(compiled(inputs, state, 1))
@@ -203,21 +227,21 @@ def describe_model(config: TrainConfig) -> dict[str, Any]:
 
 def begin_state(config: TrainConfig, algorithm: Algorithm, draws: ExactDraws | None) -> TrainState:
     """Parameters, chains and optimiser before the first step, burn-in included."""
-    seed = jax.device_put(np.uint32(config.seed))
+    seed = integer(config.seed, np.uint32)
     build = eqx.filter_jit(lambda s: models.build(model_config(config), algorithm.target, _model_key(s)))
-    if config.model is None:
-        trajectory = build(seed)
-    else:
+    trajectory = build(seed)
+    if config.model is not None:
         file = models.find(config.model)
-        targets.require_target_of_model(file, config.target)
-        trajectory = models.load(file, build(seed))
+        targets.require_target_of_model(file, config.target, config.lattice)
+        targets.require_layers_of_model(file, model_config(config))
+        trajectory = models.load(file, trajectory)
     return _begin(algorithm, trajectory, draws, config)
 
 
 def _begin(
     algorithm: Algorithm, trajectory: Trajectory, draws: ExactDraws | None, config: TrainConfig | ObjectTrainConfig
 ) -> TrainState:
-    seed = jax.device_put(np.uint32(config.seed))
+    seed = integer(config.seed, np.uint32)
 
     @eqx.filter_jit
     def begin(algorithm: Algorithm, trajectory: Any, draws: ExactDraws | None, seed: Array) -> TrainState:
@@ -227,13 +251,13 @@ def _begin(
             x = draws.draw(key, config.chains, dtype)
         else:
             x = algorithm.target.start(key, config.start, config.chains, dtype)
-        state = algorithm.begin(trajectory, x)
+        state = placed(algorithm.begin(trajectory, spread(x)))
         arrays, static = eqx.partition(state, eqx.is_array)
 
         def burn(index: Array, arrays: Any) -> Any:
             return eqx.filter(algorithm.burn_in(seed, index, eqx.combine(arrays, static)), eqx.is_array)
 
-        return eqx.combine(jax.lax.fori_loop(0, config.burn_in, burn, arrays), static)
+        return placed(eqx.combine(jax.lax.fori_loop(0, config.burn_in, burn, arrays), static))
 
     return begin(algorithm, trajectory, draws, seed)
 
@@ -250,10 +274,12 @@ class Training(Work):
         config: TrainConfig | ObjectTrainConfig,
         directory: RunDirectory,
         algorithm: Algorithm,
+        devices: Devices,
         state: TrainState,
         description: dict[str, Any],
     ) -> None:
         self._config = config
+        self._devices = devices
         self._description = description
         self._directory = directory
         self._algorithm = algorithm
@@ -268,35 +294,41 @@ class Training(Work):
         self._recent: dict[str, NDArray[Any]] = {}
         #: of every step since the run was started or resumed: a few numbers each
         self.records: list[dict[str, NDArray[Any]]] = []
-        self._seed = jax.device_put(np.uint32(config.seed))
+        #: proposals that were not finite, since the first step
+        self._nonfinite = 0
+        self._seed = integer(config.seed, np.uint32)
 
     def create(self) -> None:
         """Nothing but the checkpoint."""
 
-    def resume(self, checkpoints: Checkpoints) -> int:
+    def resume(self, checkpoints: Checkpoints) -> tuple[int, dict[str, Any]]:
         """Parameters, optimiser, chains, guard, good and best parameters."""
         arrays, static = eqx.partition(self.state, eqx.is_array)
         step, arrays, notes = checkpoints.restore(arrays)
         self.state = eqx.combine(arrays, static)
         self.seconds, self.steps_done = float(notes["seconds"]), step
+        self._nonfinite = int(notes.get("nonfinite", 0))
         self._recent = {name: np.asarray(rows, self.state.x.dtype) for name, rows in notes["recent"].items()}
-        return step
+        return step, notes
 
     def compile(self) -> None:
         """Compile before the clock starts."""
-        self._advance = advance.lower(*self._arguments(0, 0)).compile()  # type: ignore[attr-defined]
+        with self._devices.active():
+            self._advance = advance.lower(*self._arguments(0, 0)).compile()  # type: ignore[attr-defined]
 
     def _arguments(self, step: int, count: int) -> tuple[Any, ...]:
-        numbers = (jax.device_put(np.int32(step)), jax.device_put(np.int32(count)))
+        numbers = (integer(step), integer(count))
         return Inputs(self._algorithm, self._seed, *numbers), self.state, self.capacity
 
     def advance(self, step: int, count: int) -> None:
         """Train, and keep what the progress line needs."""
         started = time.perf_counter()
-        self.state, buffers = jax.block_until_ready(self._advance(*self._arguments(step, count)))
+        with self._devices.active():
+            self.state, buffers = jax.block_until_ready(self._advance(*self._arguments(step, count)))
         self.seconds += time.perf_counter() - started
         self.steps_done = step + count
         self.records.append({name: np.asarray(buffer)[:count] for name, buffer in buffers.items()})
+        self._nonfinite += int(self.records[-1]["nonfinite"].sum())
         for name, rows in self.records[-1].items():
             self._recent[name] = np.concatenate([self._recent.get(name, rows[:0]), rows])[-_SHOWN:]
 
@@ -340,9 +372,20 @@ class Training(Work):
     def checkpoint(self) -> tuple[Any, dict[str, Any]]:
         """The whole state, and what the metrics need: averages do not begin afresh when a run goes on."""
         recent = {name: rows.tolist() for name, rows in self._recent.items()}
-        return eqx.filter(self.state, eqx.is_array), {"seconds": self.seconds, "recent": recent}
+        notes = {"seconds": self.seconds, "recent": recent, "nonfinite": self._nonfinite}
+        return eqx.filter(self.state, eqx.is_array), notes
+
+    def _warnings(self) -> dict[str, Any]:
+        """Proposals and gradients that were not finite."""
+        figures = nonfinite_figures(self._nonfinite, self._config.steps * self._config.chains)
+        if skipped := int(self.state.guard.skipped):
+            warning = f"{skipped} of {self._config.steps} updates were skipped because the gradient was not finite."
+            figures["warnings"].append(warning)
+        return figures
 
     def _save_model(self, which: str) -> None:
+        if not processes.is_first():
+            return
         best = float(self.state.guard.best_objective)
         training = {
             "steps": self._config.steps,
@@ -359,10 +402,19 @@ class Training(Work):
 
     def finish(self, console: Console) -> None:
         """Write the model with the best objective, and say how to use it."""
-        best = np.isfinite(float(self.state.guard.best_objective))
-        self._save_model("best" if best else "trajectory")
-        m = self.metrics()
-        write_json(self._directory.summary, m | {"seconds": self.seconds, "steps": self._config.steps})
+        m, warnings = self.metrics(), self._warnings()
+        which = "best" if np.isfinite(float(self.state.guard.best_objective)) else "trajectory"
+        last = jax.tree.leaves(eqx.filter(self.state.trajectory, eqx.is_array))
+        if not all(np.isfinite(np.asarray(a)).all() for a in last):
+            warnings["warnings"].append("The last parameters are not finite; the model holds earlier ones.")
+            which = "best" if which == "best" else "good"
+        self._save_model(which)
+        saved = {
+            "seconds": self.seconds,
+            "steps": self._config.steps,
+            "model_sha256": fingerprint(self._directory.model),
+        }
+        write_json(self._directory.summary, m | saved | warnings, self._directory.identity())
         if isinstance(self._config, ObjectTrainConfig):
             return
         model, target = self._directory.path, f"--target {self._config.target}"
@@ -370,5 +422,6 @@ class Training(Work):
             target = f"--lattice {' '.join(map(str, self._config.lattice))} --beta {self._config.beta:g}"
         command = f"  dlhmc sample --model {model} {target}"
         console.print(f"{self.facts()}  in {self.seconds:.0f} s", markup=False, highlight=False, soft_wrap=True)
+        show_warnings(warnings, console)
         console.print(f"trained model in {model}; sample with", markup=False, highlight=False, soft_wrap=True)
         console.print(command, markup=False, highlight=False, soft_wrap=True)

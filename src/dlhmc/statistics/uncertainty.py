@@ -56,7 +56,7 @@ def format_uncertainty(value: float, error: float, digits: int = 1) -> str:
         raise ValueError(f"an error is not negative, got {error}")
     if not math.isfinite(value):
         return f"{value}"
-    if error == 0:
+    if error < abs(value) * 1e-15 or error == 0:  # no number of a computer is more precise
         return f"{value:.12g}"
     if not math.isfinite(error):
         return f"{value:.6g}({error})"

@@ -11,7 +11,7 @@ from typing import ClassVar, NamedTuple, Protocol
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Bool, Float, Key
 
 from dlhmc import rng
 from dlhmc.names import Start
@@ -149,11 +149,19 @@ def sum_sites(terms: Float[Array, "*sites chain"]) -> PerChain:
 
 
 def energy_change(target: Target, old: tuple[Field, Field], new: tuple[Field, Field]) -> PerChain:
-    """ΔH = H(x′, v′) − H(x, v), differences first: H itself is of order V, and float32 would lose digits of ΔH."""
+    """ΔH = H(x′, v′) − H(x, v), differences first: H itself is of order V, and float32 would lose digits of ΔH.
+
+    NaN where x′ is not finite, even if the action does not look there: accept/reject must not let it pass.
+    """
     (x, v), (x_new, v_new) = old, new
     potential = sum_sites(target.local_action(x_new) - target.local_action(x))
     kinetic = sum_sites(target.local_kinetic(v_new) - target.local_kinetic(v))
-    return potential + kinetic
+    return jnp.where(all_finite(x_new), potential + kinetic, jnp.nan)
+
+
+def all_finite(x: Field) -> Bool[Array, " chain"]:
+    """Whether every number of a configuration is finite."""
+    return jnp.all(jnp.isfinite(x), axis=tuple(range(x.ndim - 1)))
 
 
 #: every target the package offers, with arguments that make a small one: the conformance tests run on all of them

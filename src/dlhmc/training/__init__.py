@@ -1,6 +1,6 @@
 """Training: Algorithm 1 of the paper, its losses and schedules."""
 
-from dlhmc.training.loop import Inputs, advance, train
+from dlhmc.training.loop import Inputs, advance, placed, train
 from dlhmc.training.loss import LOSSES, Loss, Transition, charge_loss, jump_loss
 from dlhmc.training.schedule import Knots, Schedule, learning_rate
 from dlhmc.training.step import Algorithm, TrainState
@@ -18,5 +18,6 @@ __all__ = [
     "charge_loss",
     "jump_loss",
     "learning_rate",
+    "placed",
     "train",
 ]

@@ -8,7 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from dlhmc.devices import everywhere, spread
 from dlhmc.layers import Trajectory
+from dlhmc.leaves import integer
 from dlhmc.targets.contract import Field
 from dlhmc.training.step import Algorithm, TrainState
 
@@ -22,8 +24,8 @@ def train(
 
     For runs with progress, files and checkpoints see `dlhmc.runs.training`.
     """
-    first, number = jax.device_put(np.int32(0)), jax.device_put(np.int32(steps))
-    inputs = Inputs(algorithm, jax.device_put(np.uint32(seed)), first, number)
+    first, number = integer(0), integer(steps)
+    inputs = Inputs(algorithm, integer(seed, np.uint32), first, number)
     return advance(inputs, algorithm.begin(trajectory, x), steps)
 
 
@@ -58,5 +60,10 @@ def advance(inputs: Inputs, state: TrainState, capacity: int) -> tuple[TrainStat
         return index + 1, eqx.filter(new, eqx.is_array), filled
 
     buffers = {name: jnp.zeros(capacity, state.x.dtype) for name in algorithm.record_names}
-    _, arrays, buffers = jax.lax.while_loop(going, one, (jnp.zeros((), jnp.int32), arrays, buffers))
-    return eqx.combine(arrays, static), buffers
+    _, arrays, buffers = jax.lax.while_loop(going, one, (jnp.zeros((), jnp.int32), placed(arrays), buffers))
+    return eqx.combine(placed(arrays), static), everywhere(buffers)
+
+
+def placed(state: TrainState) -> TrainState:
+    """Chains spread over the devices, all else on each of them."""
+    return everywhere(state)._replace(x=spread(state.x))

@@ -174,8 +174,8 @@ class Algorithm(eqx.Module):
         look = (step + 1) % _SNAPSHOT_EVERY == 0
         healthy = look & (guard.acceptance > _HEALTHY) & ~collapsed
         better = look & (settled > _SETTLED) & (guard.objective > guard.best_objective) & ~collapsed
-        state = _seldom(healthy, lambda s: s._replace(good=s.trajectory), state)
-        state = _seldom(better, lambda s: s._replace(best=s.trajectory), state)
+        state = _seldom(healthy, lambda s: s._replace(good=_if_finite(s.trajectory, s.good)), state)
+        state = _seldom(better, lambda s: s._replace(best=_if_finite(s.trajectory, s.best)), state)
         guard = guard._replace(best_objective=jnp.where(better, guard.objective, guard.best_objective))
         return state._replace(guard=guard)
 
@@ -211,6 +211,15 @@ def _seldom(wanted: Bool[Array, ""], change: Callable[[TrainState], TrainState],
         return jnp.zeros_like(loop[0]), change(loop[1])
 
     return jax.lax.while_loop(lambda loop: loop[0], turn, (wanted, state))[1]
+
+
+def _if_finite(trajectory: Trajectory, fallback: Trajectory) -> Trajectory:
+    """The parameters, unless the last update has made one of them infinite: its acceptance is not known yet."""
+    numbers = jax.tree.leaves(_trainable(trajectory))
+    finite = jnp.all(jnp.stack([jnp.all(jnp.isfinite(number)) for number in numbers]))
+    return jax.tree.map(
+        lambda new, old: jnp.where(finite, new, old) if eqx.is_array(new) else new, trajectory, fallback
+    )
 
 
 def _copy(leaf: Any) -> Any:

@@ -1,0 +1,189 @@
+"""Damage every file of a run in turn, and look at what the commands make of it.
+
+    python scripts/damage.py
+
+A file is truncated, emptied, given a flipped bit, deleted, or replaced by that of another run. Every command must then
+refuse with one sentence, or give what it gives for the undamaged run, bit for bit.
+"""
+
+import collections
+import io
+import random
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import numpy as np
+import zarr
+from rich.console import Console
+
+from dlhmc.errors import ExitCode, UserError
+from dlhmc.leaves import by_name, digest
+from dlhmc.report.sampling import sampling_chart, sampling_table
+from dlhmc.report.training import training_charts
+from dlhmc.runs import sampling, training
+from dlhmc.runs.config import SampleConfig, TrainConfig
+from dlhmc.targets import U1
+
+SAMPLE: dict[str, Any] = {
+    "lattice": (4, 4),
+    "beta": 2.0,
+    "chains": 4,
+    "trajectories": 60,
+    "warmup": 20,
+    "start": "cold",
+}
+TRAIN: dict[str, Any] = {"lattice": (4, 4), "beta": 2.0, "chains": 4, "steps": 20, "burn_in": 1, "start": "cold"}
+Command = Callable[[Path], Any]
+
+
+def main() -> int:
+    """Sweep over all files and kinds of damage, print counts, and return 1 if anything went wrong."""
+    with tempfile.TemporaryDirectory() as directory:
+        counts = sweep(Path(directory))
+    sys.stdout.write("".join(f"{count:>8} {name}\n" for name, count in sorted(counts.items())))
+    return 1 if counts["wrong"] else 0
+
+
+def sweep(directory: Path) -> collections.Counter[str]:
+    """All files of a sampling and of a training run."""
+    counts: collections.Counter[str] = collections.Counter(wrong=0)
+    screen = Console(file=io.StringIO())
+    for name in ("one", "other"):
+        seed = 1 if name == "one" else 2
+        sampling.sample(SampleConfig(**SAMPLE, seed=seed, chunk=20), directory / "sample" / name, screen)
+        training.train(TrainConfig(**TRAIN, seed=seed, chunk=5), directory / "train" / name, screen)
+    for kind, commands in COMMANDS.items():
+        one, other = directory / kind / "one", directory / kind / "other"
+        files = sorted(file for file in one.rglob("*") if file.is_file() and file.name != ".lock")
+        harm(one, other, files, list(DAMAGES), commands, counts)
+    return counts
+
+
+def harm(
+    one: Path,
+    other: Path,
+    files: list[Path],
+    damages: list[str],
+    commands: Mapping[str, Command],
+    counts: collections.Counter[str],
+) -> None:
+    """Each of the files with each of the damages, in a copy of the run."""
+    expected = {name: command(one) for name, command in commands.items()}
+    copy = one.parent / "copy"
+    for file in files:
+        for damage in damages:
+            shutil.rmtree(copy, ignore_errors=True)
+            shutil.copytree(one, copy)
+            inside = file.relative_to(one)
+            if not DAMAGES[damage](copy / inside, other / inside):
+                continue
+            counts["damaged files"] += 1
+            for name, command in commands.items():
+                try:
+                    same = command(copy) == expected[name]
+                    counts[f"{name}: as if undamaged" if same else "wrong"] += 1
+                    if not same:
+                        sys.stdout.write(f"{name}, {inside} {damage}: other numbers\n")
+                except UserError as error:
+                    counts[f"{name}: refused"] += 1
+                    if "\n" in str(error):
+                        counts["wrong"] += 1
+                        sys.stdout.write(f"{name}, {inside} {damage}: {error}\n")
+                except Exception as error:
+                    counts["wrong"] += 1
+                    sys.stdout.write(f"{name}, {inside} {damage}: {error!r}\n")
+
+
+def _truncated(file: Path, _: Path) -> bool:
+    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+    return True
+
+
+def _emptied(file: Path, _: Path) -> bool:
+    file.write_bytes(b"")
+    return True
+
+
+def _flipped(file: Path, _: Path) -> bool:
+    data = bytearray(file.read_bytes())
+    if not data:
+        return False
+    chance = random.Random(str(file.name))  # noqa: S311
+    data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
+    file.write_bytes(data)
+    return True
+
+
+def _deleted(file: Path, _: Path) -> bool:
+    file.unlink()
+    return True
+
+
+def _replaced(file: Path, other: Path) -> bool:
+    if not other.exists() or other.read_bytes() == file.read_bytes():
+        return False
+    shutil.copyfile(other, file)
+    return True
+
+
+DAMAGES: dict[str, Callable[[Path, Path], bool]] = {
+    "truncated": _truncated,
+    "emptied": _emptied,
+    "flipped": _flipped,
+    "deleted": _deleted,
+    "replaced": _replaced,
+}
+
+
+# What the commands give, with times left out: these are measured anew when steps are done again.
+
+
+def summary(path: Path) -> Any:
+    """`dlhmc summary`."""
+    found = sampling.show_summary(path, Console(file=io.StringIO()))
+    return {key: value for key, value in found.items() if "second" not in key}
+
+
+def report(path: Path) -> Any:
+    """The section of a sampling run in `dlhmc report`; pages differ in the name of the directory."""
+    rows = [row for row in sampling_table(path).rows if "µs" not in row[0]]
+    return rows, [[series.y for series in panel.series] for panel in sampling_chart(path).panels]
+
+
+def resumed(path: Path) -> Any:
+    """The history after `dlhmc resume`."""
+    assert sampling.resume(path, Console(file=io.StringIO())) is ExitCode.OK  # noqa: S101
+    store = zarr.open_group(path / "history.zarr", mode="r")
+    return {name: digest(np.asarray(store[name])) for name in store.array_keys()}, summary(path)
+
+
+def sampled(path: Path) -> Any:
+    """The parameters that `dlhmc sample --model` would use."""
+    trajectory = sampling.learned_kernel(str(path), U1((4, 4), 2.0)).trajectory
+    return {name: digest(np.asarray(leaf)) for name, leaf in by_name(eqx.filter(trajectory, eqx.is_array)).items()}
+
+
+def trained(path: Path) -> Any:
+    """The model after `dlhmc resume`."""
+    assert training.resume(path, Console(file=io.StringIO())) is ExitCode.OK  # noqa: S101
+    return sampled(path)
+
+
+def curves(path: Path) -> Any:
+    """The section of a training run in `dlhmc report`."""
+    return [[series.y for series in panel.series] for panel in training_charts([path])[0].panels]
+
+
+COMMANDS: dict[str, dict[str, Command]] = {
+    "sample": {"summary": summary, "report": report, "resume": resumed},
+    "train": {"sample --model": sampled, "report of training": curves, "resume of training": trained},
+}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

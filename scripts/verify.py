@@ -1,0 +1,258 @@
+"""Are all samplers exact? New seeds, high statistics, every kernel, rule and network.
+
+python scripts/verify.py --minutes 15            # seeds from the clock, printed
+python scripts/verify.py --minutes 15 --seed 7   # the same again
+
+Every kernel is put to two tests of `dlhmc.testing`: exact configurations must stay exact (a χ² over all observables),
+and the ranks of exact configurations in short histories must be uniform (Gandy and Scott; reversible kernels only).
+Beside them, the exact sampler is held to ⟨Q²⟩ with a number of draws that is fixed beforehand. All p-values are
+corrected for their number (Holm); the smallest must be above 1e-3. The first round does every test once, however long
+it takes; more rounds with new seeds follow while there is time. Exit code 1 if a test fails.
+"""
+
+import argparse
+import sys
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jaxtyping import Array, Key
+from rich.console import Console
+from scipy import stats
+
+from dlhmc import models
+from dlhmc.errors import ExitCode
+from dlhmc.integrators import INTEGRATORS
+from dlhmc.kernels import DLHMC, HMC, Exact, Info, InstantonHits, Kernel, State
+from dlhmc.layers import Trajectory
+from dlhmc.models import ModelConfig
+from dlhmc.runs.sampling import learned_kernel
+from dlhmc.targets import (
+    U1,
+    Funnel,
+    Gaussian,
+    GaussianMixture,
+    RoughWell,
+    Target,
+    correlated_gaussian,
+    u1_exact,
+)
+from dlhmc.testing import check_ranks, check_stationarity, holm
+from dlhmc.training import Algorithm, Knots, charge_loss, jump_loss, train
+
+LEVEL = 1e-3
+# Numbers in the chains of one test, all together.
+_WORK = 2**22
+# Fixed before anything was drawn: ⟨Q²⟩ to a tenth of a per cent.
+_DRAWS_OF_CHARGE, _CHAINS_OF_CHARGE = 2**21, 2**9
+
+
+class Stay(Kernel):
+    """Does nothing: hits after it are hits alone, and reversible."""
+
+    target: Target
+
+    def step(self, key: Key[Array, ""], state: State) -> tuple[State, Info]:
+        """The same state again."""
+        one = jnp.ones(state.x.shape[-1], state.x.dtype)
+        return state, Info(one, one > 0, 0 * one, one < 0)
+
+
+def hmc(target: U1, integrator: str = "leapfrog") -> HMC:
+    """Steps so large that accept/reject matters."""
+    unit = 1.2 / float(target.beta) ** 0.5 / target.volume**0.25
+    return HMC(target, *((unit, 5) if integrator == "leapfrog" else (1.7 * unit, 3)), INTEGRATORS[integrator])
+
+
+def new(target: Target, network: str, rule: str, seed: int) -> Trajectory:
+    """A small model as it is before training."""
+    if network == "dense":
+        config = ModelConfig(leapfrog_steps=3, hidden=(8, 8), rule=rule, step_size=0.25)
+    else:
+        config = ModelConfig(network, 4, (8,), step_size=0.2, radii=(0.0, 1.0, 2.0, 3.0), hole=0.4, window=3)
+    return models.build(config, target, jax.random.key(seed))
+
+
+def random(trajectory: Trajectory, scale: float, seed: int) -> Trajectory:
+    """Normal numbers added to all parameters."""
+    dynamic, static = eqx.partition(trajectory, eqx.is_inexact_array)
+    leaves, structure = jax.tree.flatten(dynamic)
+    generator = np.random.default_rng(seed)
+    noisy = [leaf + jnp.asarray(scale * generator.normal(size=leaf.shape), leaf.dtype) for leaf in leaves]
+    return eqx.combine(jax.tree.unflatten(structure, noisy), static)
+
+
+def trained(target: Target, trajectory: Trajectory, steps: int, seed: int) -> Trajectory:
+    """As so many steps of training leave it."""
+    loss = charge_loss if isinstance(target, U1) else jump_loss
+    algorithm = Algorithm(target, Knots([(0, 1.0)]), None, loss, optax.adam(3e-3))
+    dtype = jnp.dtype(jnp.result_type(float))
+    x = jax.jit(lambda draws, key: draws.draw(key, 64, dtype))(target.exact_draws(), jax.random.key(seed))
+    return train(algorithm, trajectory, x, steps=steps, seed=seed)[0].trajectory
+
+
+class Case(NamedTuple):
+    """A kernel to test, made from a seed."""
+
+    make: Callable[[int], Kernel]
+    reversible: bool = True
+    float64: bool = False
+
+
+def cases() -> dict[str, Case]:
+    """Every kernel, rule and network, on several lattices, in both precisions."""
+    table: dict[str, Case] = {}
+    couplings = {(4, 4): 2.0, (6, 4): 3.0, (8, 8): 5.0, (16, 16): 7.0}
+    hand_made: dict[str, tuple[Callable[[U1], Kernel], bool, tuple[tuple[int, int], ...], tuple[int, int]]] = {
+        # how it is made, whether it is reversible, lattices in float32, lattice in float64
+        "leapfrog": (hmc, True, ((4, 4), (16, 16)), (6, 4)),
+        "omelyan": (lambda t: hmc(t, "omelyan"), True, ((6, 4),), (8, 8)),
+        "leapfrog and hits": (lambda t: InstantonHits(hmc(t), 2), False, ((8, 8),), (4, 4)),
+        "hits alone": (lambda t: InstantonHits(Stay(t), 2), True, ((6, 4),), (16, 16)),
+        "exact": (lambda t: Exact(t, t.exact_draws()), True, ((8, 8),), (6, 4)),
+    }
+    for name, (make, reversible, single, double) in hand_made.items():
+        for lattice, float64 in [(sides, False) for sides in single] + [(double, True)]:
+            label = f"{name} {lattice[0]}×{lattice[1]} β={couplings[lattice]:g}{' float64' if float64 else ''}"
+            build = lambda _, m=make, sides=lattice: m(U1(sides, couplings[sides]))  # noqa: E731
+            table[label] = Case(build, reversible, float64)
+    small, wide, box = (lambda: U1((4, 4), 2.0)), (lambda: U1((6, 4), 3.0)), (lambda: U1((8, 8), 5.0))
+
+    def learned(
+        target: Callable[[], Target], make: Callable[[Target, int], Trajectory], symmetric: bool = False
+    ) -> Callable[[int], Kernel]:
+        def kernel(seed: int) -> Kernel:
+            built = target()
+            return DLHMC(built, make(built, seed), symmetric)
+
+        return kernel
+
+    def noisy(network: str, rule: str, scale: float) -> Callable[[Target, int], Trajectory]:
+        return lambda t, seed: random(new(t, network, rule, seed), scale, seed)
+
+    def taught(network: str, rule: str, steps: int) -> Callable[[Target, int], Trajectory]:
+        return lambda t, seed: trained(t, new(t, network, rule, seed), steps, seed)
+
+    def gaussian() -> Gaussian:
+        return Gaussian(np.array([0.5, 1.0, 1.0, 2.0]))
+
+    table |= {
+        "dense circle random 4×4 β=2": Case(learned(small, noisy("dense", "circle", 0.1))),
+        "dense circle random 4×4 β=2 float64": Case(learned(small, noisy("dense", "circle", 0.1)), True, True),
+        "dense circle half-trained 4×4 β=2": Case(learned(small, taught("dense", "circle", 30))),
+        "dense circle trained 4×4 β=2": Case(learned(small, taught("dense", "circle", 300))),
+        "dense shift random 6×4 β=3, symmetric": Case(learned(wide, noisy("dense", "shift", 0.1), True)),
+        "dense affine random Gaussian": Case(learned(gaussian, noisy("dense", "affine", 0.15))),
+        "dense affine trained Gaussian float64": Case(learned(gaussian, taught("dense", "affine", 300)), True, True),
+        "defect random 6×4 β=3": Case(learned(wide, noisy("defect", "shift", 0.04))),
+        "defect half-trained 8×8 β=5": Case(learned(box, taught("defect", "shift", 30))),
+        "defect u1-b5 8×8 β=5": Case(lambda _: learned_kernel("u1-b5", box())),
+        "defect u1-b7 16×16 β=7": Case(lambda _: learned_kernel("u1-b7", U1((16, 16), 7.0))),
+        "defect u1-b7-n8 16×16 β=7 float64": Case(lambda _: learned_kernel("u1-b7-n8", U1((16, 16), 7.0)), True, True),
+        "patch random 4×4 β=2, symmetric": Case(learned(small, noisy("patch", "shift", 0.02), True)),
+        "patch half-trained 8×8 β=5": Case(learned(box, taught("patch", "shift", 30))),
+        "patch trained 6×4 β=3": Case(learned(wide, taught("patch", "shift", 300))),
+    }
+    vectors: dict[str, Callable[[], Kernel]] = {
+        "correlated Gaussian": lambda: HMC(correlated_gaussian(), 0.4, 6),
+        "mixture": lambda: HMC(GaussianMixture(separation=2.0, variance=0.3, weights=(1, 2)), 0.7, 3),
+        "rough well": lambda: HMC(RoughWell(dim=2, eta=1e-2), 0.4, 5),
+        "wide funnel": lambda: HMC(Funnel(sigma=0.5), 0.3, 4),
+    }
+    for name, make in vectors.items():
+        table[f"leapfrog {name}"] = Case(lambda _, make=make: make())
+    return table
+
+
+def charge_of_exact_draws(seed: int) -> dict[str, float]:
+    """⟨Q²⟩ of the exact sampler on 16×16 at β = 7: mean, error, exact, z and p."""
+    target = U1((16, 16), 7.0)
+    draws = target.exact_draws()
+
+    @eqx.filter_jit
+    def total(draws: object, key: Array, number: Array) -> Array:
+        def add(index: Array, so_far: Array) -> Array:
+            x = draws.draw(jax.random.fold_in(key, index), _CHAINS_OF_CHARGE, jnp.dtype(jnp.float32))
+            charge = target.charge(x).astype(jnp.int32)
+            return so_far + jnp.stack([jnp.sum(charge**2), jnp.sum(charge**4)])
+
+        return jax.lax.fori_loop(0, number, add, jnp.zeros(2, jnp.int32))
+
+    second = fourth = 0
+    batches, at_once = _DRAWS_OF_CHARGE // _CHAINS_OF_CHARGE, 64  # sums of so many fit into 32 bits
+    for first in range(0, batches, at_once):
+        key = jax.random.fold_in(jax.random.key(seed), first)
+        sums = np.asarray(total(draws, key, jnp.int32(at_once)))
+        second, fourth = second + int(sums[0]), fourth + int(sums[1])
+    mean = second / _DRAWS_OF_CHARGE
+    error = float(np.sqrt((fourth / _DRAWS_OF_CHARGE - mean**2) / _DRAWS_OF_CHARGE))
+    exact = u1_exact.charge_squared(7.0, 256)
+    z = (mean - exact) / error
+    return {"mean": mean, "error": error, "exact": exact, "z": z, "p": float(2 * stats.norm.sf(abs(z)))}
+
+
+def verify_case(case: Case, seed: int) -> tuple[dict[str, float], float]:
+    """P-values of the tests, and the acceptance."""
+    with jax.enable_x64(case.float64):
+        kernel = case.make(seed)
+        size = int(np.prod(kernel.target.shape))
+        # Odd: then every chain draws its own direction, and chains are independent.
+        chains = min(200_000, _WORK // size) | 1
+        stationarity = check_stationarity(kernel, steps=10, chains=chains, seed=seed)
+        p_values = {"χ²": stationarity.p_value}
+        if case.reversible:
+            p_values["ranks"] = check_ranks(kernel, steps=9, chains=chains, seed=seed + 1).p_value
+    return p_values, stationarity.acceptance
+
+
+def main() -> int:
+    """All tests, then the verdict."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--minutes", type=float, default=15.0, help="further rounds are begun until then")
+    parser.add_argument("--seed", type=int, help="to repeat a verification; from the clock if not given")
+    parser.add_argument("--only", default="", help="cases with this in their name")
+    options = parser.parse_args()
+    seed = options.seed if options.seed is not None else time.time_ns() // 10**9 % 10**9
+    console = Console(width=110, highlight=False)
+    started = time.monotonic()
+    console.print(f"seed {seed}")
+    found: dict[str, float] = {}
+    rounds = 0
+    table = {name: case for name, case in cases().items() if options.only in name}
+    while not rounds or time.monotonic() - started < 60 * options.minutes:
+        for number, (name, case) in enumerate(table.items()):
+            if rounds and time.monotonic() - started > 60 * options.minutes:
+                break
+            p_values, acceptance = verify_case(case, seed + 1000 * rounds + 2 * number)
+            found |= {f"{name}: {test}, round {rounds + 1}": p for test, p in p_values.items()}
+            shown = "  ".join(f"{test} p = {p:.3g}" for test, p in p_values.items())
+            console.print(f"{name:<44} acceptance {acceptance:.2f}  {shown}")
+        if not rounds and not options.only:
+            charge = charge_of_exact_draws(seed)
+            console.print(
+                f"⟨Q²⟩ of {_DRAWS_OF_CHARGE:,} exact draws, 16×16 β=7: {charge['mean']:.5f} ± {charge['error']:.5f}, "
+                f"exact {charge['exact']:.5f}, z = {charge['z']:+.2f}"
+            )
+            found["⟨Q²⟩ of exact draws"] = charge["p"]
+        rounds += 1
+    adjusted = dict(zip(found, holm(list(found.values())), strict=True))
+    worst = min(adjusted, key=adjusted.__getitem__)
+    failed = [name for name, p in adjusted.items() if p <= LEVEL]
+    minutes = (time.monotonic() - started) / 60
+    console.print(f"{len(found)} tests in {minutes:.0f} minutes; smallest p = {found[worst]:.2g} ({worst}),")
+    console.print(f"corrected for the number of tests (Holm) {adjusted[worst]:.2g}; the level is {LEVEL:g}")
+    for name in failed:
+        console.print(f"WRONG: {name} (p = {found[name]:.2g})", style="red")
+    console.print(
+        "all exact" if not failed else f"not exact; repeat with --seed {seed}", style="red" if failed else None
+    )
+    return ExitCode.WRONG if failed else ExitCode.OK
+
+
+if __name__ == "__main__":
+    sys.exit(main())

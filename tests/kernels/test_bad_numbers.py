@@ -1,0 +1,209 @@
+"""Whatever is NaN or infinite, in action, force or network, alone or together: rejected and counted, never accepted.
+
+Each chain has faults of its own, so that all combinations are one program.
+"""
+
+import itertools
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dlhmc import models
+from dlhmc.kernels import DLHMC, HMC, Exact, InstantonHits, State
+from dlhmc.layers import Affine, Circle, LayerStack, LeapfrogLayer
+from dlhmc.layers.masks import checkerboard_mask
+from dlhmc.models import ModelConfig
+from dlhmc.networks import SQT, Network
+from dlhmc.targets import U1, Gaussian
+from dlhmc.targets.contract import all_finite
+
+BAD = (np.nan, np.inf, -np.inf)
+OF_TARGET = tuple(f"{what} {where}" for what in ("action", "force", "charge") for where in ("at the start", "after it"))
+OF_NETWORKS = tuple(f"{output} of {update}" for update in ("v", "x") for output in "sqt")
+PLACES = OF_TARGET + OF_NETWORKS
+# e^{−∞} = 0: the force, or the momentum, is left out, which is a bijection as good as any. An infinite charge makes the
+# sign that leans with it sure: a probability as good as any, if there is a way back.
+HARMLESS = {("q of v", -np.inf), ("q of x", -np.inf)} | set(itertools.product(OF_TARGET[4:], BAD[1:]))
+step = eqx.filter_jit(lambda kernel, key, state: kernel.step(key, state))
+
+
+def combinations():
+    """No fault at all, three times; every single one; every pair of two places."""
+    single = list(itertools.product(PLACES, BAD))
+    pairs = [(a, b) for a, b in itertools.combinations(single, 2) if a[0] != b[0]]
+    return [(), (), (), *((fault,) for fault in single), *pairs]
+
+
+COMBINATIONS = combinations()
+CHAINS = len(COMBINATIONS)
+
+
+def fault(place):
+    """What is added to the number at this place, for each chain."""
+    added = [dict(chain).get(place, 0.0) for chain in COMBINATIONS]
+    return jnp.asarray(added, jnp.float32)
+
+
+def with_fault(places, harmless=()):
+    """The chains with a fault at one of these places."""
+    return np.array([any(f[0] in places and f not in harmless for f in chain) for chain in COMBINATIONS])
+
+
+class FaultyU1(U1):
+    """Has faults where a chain starts, and elsewhere."""
+
+    begin: jax.Array
+    faults: dict[str, jax.Array]
+
+    def __init__(self, begin, faults):
+        super().__init__((4, 4), 2.0)
+        self.begin, self.faults = begin, faults
+
+    def _fault(self, what, x):
+        at_start = jnp.all(x == self.begin, axis=(0, 1, 2))
+        return jnp.where(at_start, self.faults[f"{what} at the start"], self.faults[f"{what} after it"])
+
+    def local_action(self, x):
+        return super().local_action(x).at[1, 2].add(self._fault("action", x))
+
+    def force(self, x):
+        return super().force(x).at[1, 2, 3].add(self._fault("force", x))
+
+    def charge(self, x):
+        return super().charge(x) + self._fault("charge", x)
+
+
+class FaultyNetwork(Network):
+    """Gives nothing but faults, in one component of each output."""
+
+    faults: jax.Array  # [s q t, chain]
+
+    def __call__(self, zeta):
+        nothing = jnp.zeros_like(zeta.vector)
+        where = (0,) * (nothing.ndim - 1)
+        return SQT(*(nothing.at[where].add(added) for added in self.faults))
+
+
+def begin():
+    """Odd in number: the two directions then have all chains, and faults stay with theirs."""
+    assert CHAINS % 2 == 1
+    return U1((4, 4), 2.0).start(jax.random.key(0), "hot", CHAINS, jnp.float32)
+
+
+def faulty_target():
+    return FaultyU1(begin(), {place: fault(place) for place in OF_TARGET})
+
+
+def faulty_layers(target, rule):
+    networks = (FaultyNetwork(jnp.stack([fault(f"{o} of {u}") for o in "sqt"])[None]) for u in "vx")
+    log_step = jnp.log(jnp.full(1, 0.1, jnp.float32))
+    return LayerStack(LeapfrogLayer(*networks, checkerboard_mask(target.shape)[None], log_step, log_step, rule))
+
+
+def defect(target, network):
+    config = ModelConfig(network, 3, (4,), step_size=0.1, radii=(0.0, 1.0, 2.0), hole=0.4, flux=0.1, window=3)
+    return models.build(config, target, jax.random.key(5))
+
+
+def test_hmc():
+    target = faulty_target()
+    state = State(begin())
+    new, info = step(HMC(target, 0.1, 3), jax.random.key(1), state)
+    assert_rejected(
+        state, new, info, ("action at the start", "action after it", "force at the start", "force after it")
+    )
+
+
+def test_dense():
+    target = faulty_target()
+    state = State(begin())
+    kernel = DLHMC(target, faulty_layers(target, Circle()))
+    for seed in (1, 2):  # either direction for every chain
+        new, info = step(kernel, jax.random.key(seed), state)
+        assert_rejected(state, new, info, (*OF_TARGET[:4], *OF_NETWORKS))
+
+
+def test_defect():
+    """It computes its own forces; its sign leans with the charge."""
+    target = faulty_target()
+    state = State(begin())
+    new, info = step(DLHMC(target, defect(target, "defect")), jax.random.key(1), state)
+    assert_rejected(state, new, info, (*OF_TARGET[:2], *OF_TARGET[4:]))
+
+
+def assert_rejected(state, new, info, places):
+    bad, nonfinite = with_fault(places, HARMLESS), np.asarray(info.nonfinite)
+    assert np.all(nonfinite[bad])
+    assert not np.any(nonfinite[~with_fault(places)])
+    assert not np.any(np.asarray(info.accepted) & nonfinite)
+    assert np.all(np.asarray(info.acceptance)[nonfinite] == 0)
+    np.testing.assert_array_equal(new.x[..., nonfinite], state.x[..., nonfinite])
+    assert bool(jnp.isfinite(new.x).all())
+    assert np.all(info.acceptance[:3] > 0)  # those without a fault
+
+
+def test_hits():
+    """A kernel that is rejected may be followed by a hit that is not, but none to where the action is bad."""
+    target = faulty_target()
+    state = State(begin())
+    new, info = step(InstantonHits(HMC(target, 0.1, 3), 2), jax.random.key(1), state)
+    moves, hits = ((*OF_TARGET[:4],), OF_TARGET[:2])
+    np.testing.assert_array_equal(info.nonfinite, with_fault(moves))
+    np.testing.assert_array_equal(new.x[..., with_fault(hits)], state.x[..., with_fault(hits)])
+    assert not np.any(np.asarray(info.hits)[with_fault(hits)])
+    assert np.any(np.asarray(info.hits)[~with_fault(hits)])
+    assert bool(jnp.isfinite(new.x).all())
+
+
+def test_parameters_of_a_defect():
+    target = U1((4, 4), 2.0)
+    state = State(target.start(jax.random.key(0), "hot", 4, jnp.float32))
+    trajectory = defect(target, "patch")
+    arrays, static = eqx.partition(trajectory, eqx.is_inexact_array)
+    leaves, structure = jax.tree.flatten(arrays)
+    for index, value in itertools.product(range(len(leaves)), BAD):
+        leaf = np.array(leaves[index])
+        leaf.flat[0] = value
+        spoiled = jax.tree.unflatten(structure, [*leaves[:index], leaf, *leaves[index + 1 :]])
+        new, info = step(DLHMC(target, eqx.combine(spoiled, static)), jax.random.key(1), state)
+        assert bool(jnp.isfinite(new.x).all())
+        assert not np.any(np.asarray(info.accepted) & np.asarray(info.nonfinite))
+        # An infinite weight may leave a finite map: tanh(∞) = 1.
+        assert np.all(info.nonfinite) or not np.isnan(value)
+
+
+class Blind(Gaussian):
+    """The action does not look at the first component."""
+
+    def local_action(self, x):
+        return super().local_action(x)[1:]
+
+
+def test_what_the_action_does_not_see():
+    """ΔH is finite, x is not."""
+    target = Blind(np.ones(4, np.float32))
+    state = State(jnp.zeros((4, CHAINS), jnp.float32))
+    kernel = DLHMC(target, faulty_layers(target, Affine()))
+    new, info = step(kernel, jax.random.key(1), state)
+    assert bool(jnp.isfinite(new.x).all())
+    assert np.all(np.asarray(info.nonfinite)[with_fault(("t of x",))])
+    assert np.asarray(info.accepted)[:3].any()
+
+
+class SpoiledDraws(eqx.Module):
+    bad: jax.Array
+
+    def draw(self, key, chains, dtype):
+        return jnp.ones((2, 4, 4, chains), dtype).at[0, 1, 2].add(self.bad)
+
+
+def test_exact_draws():
+    state = State(jnp.zeros((2, 4, 4, 4), jnp.float32))
+    kernel = Exact(U1((4, 4), 2.0), SpoiledDraws(jnp.asarray([0.0, *BAD], jnp.float32)))
+    new, info = step(kernel, jax.random.key(0), state)
+    assert info.nonfinite.tolist() == [False, True, True, True]
+    assert info.accepted.tolist() == [True, False, False, False]
+    np.testing.assert_array_equal(all_finite(new.x), True)
+    np.testing.assert_array_equal(new.x[..., 1:], 0)

@@ -1,0 +1,57 @@
+"""Short versions of `make torture`, `make fuzz` and `make damage`."""
+
+import collections
+from pathlib import Path
+
+import damage
+import fuzz
+import pytest
+import torture
+
+
+def test_killed_runs_end_as_if_they_had_not_been(tmp_path):
+    command = "sample --lattice 4 4 --beta 2 --chains 4 --trajectories 400 --warmup 20 --leapfrog-steps 2 --start cold"
+    counts = torture.torture(tmp_path, {"sample": f"{command} --keep-configurations 3 --chunk 2"}, kills=2)
+    assert counts["kills"] == 2
+    assert counts["wrong"] == 0
+
+
+def test_mutated_files_are_refused_with_a_sentence(tmp_path, capsys):
+    counts = fuzz.fuzz(tmp_path, inputs=380, seed=2)
+    assert counts["wrong"] == 0, capsys.readouterr().out
+    assert counts["model: refused"] > 20
+
+
+def test_the_fuzzer_sees_what_it_looks_for(tmp_path, capsys):
+    """A loader that reads elsewhere, or does not notice, is found out."""
+    file = tmp_path / "number.txt"
+    file.write_text("7")
+    careless = {"reads elsewhere": lambda: Path("/etc/hostname").read_text(), "crashes": lambda: 1 // 0}
+    for name, read in careless.items():
+        file.write_text("7")
+        subject = fuzz.Subject.__new__(fuzz.Subject)
+        subject.name, subject.read, subject.guarded, subject.expected = name, fuzz.guarded_read(read), True, "7"
+        with fuzz.watched(tmp_path) as events:
+            assert fuzz.judge(subject, collections.Counter(), events, accident=False)
+
+
+@pytest.fixture(scope="module")
+def two_runs(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("damage")
+    for name, seed in (("one", 1), ("other", 2)):
+        damage.sampling.sample(
+            damage.SampleConfig(**damage.SAMPLE, seed=seed), directory / name, damage.Console(quiet=True)
+        )
+    return directory / "one", directory / "other"
+
+
+def test_damaged_files_give_no_wrong_numbers(two_runs, capsys):
+    one, other = two_runs
+    files = sorted(file for file in one.rglob("*") if file.is_file() and file.name != ".lock")
+    counts = collections.Counter()
+    commands = {name: damage.COMMANDS["sample"][name] for name in ("summary", "report")}
+    for index, kind in enumerate(damage.DAMAGES):
+        damage.harm(one, other, files[index :: 2 * len(damage.DAMAGES)], [kind], commands, counts)
+    assert counts["wrong"] == 0, capsys.readouterr().out
+    assert counts["summary: refused"] > 0
+    assert counts["damaged files"] > 5
