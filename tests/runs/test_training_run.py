@@ -62,7 +62,7 @@ def test_updates_that_are_skipped_and_parameters_that_are_not_finite_are_warned_
     spoiled = spoiled._replace(guard=spoiled.guard._replace(skipped=np.int32(3)))
     screen = io.StringIO()
     with new_run("train", config, tmp_path / "spoiled") as directory:
-        work = Training(config, directory, algorithm, Devices(), spoiled)
+        work = Training(config, directory, algorithm, Devices(), spoiled, describe_model(config))
         work._recent = {"gamma": np.ones(1), "acceptance": np.ones(1), "loss": np.zeros(1)}
         work.finish(Console(file=screen))
     assert all(np.isfinite(array).all() for array in arrays_of(directory.model).values())
