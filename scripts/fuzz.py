@@ -502,7 +502,8 @@ def comparisons(path: Path) -> Iterator[Subject]:
         "histories/a.npz", fingerprint(file),
     )  # fmt: skip
     exact = dict.fromkeys(moments, 0.4)
-    results = Results((4, 4), 2.0, 4, 0.1, 1.0, True, False, exact, entry.name, entry.name, (entry,))
+    target = {"lattice": [4, 4], "beta": 2.0}
+    results = Results(target, 4, 0.1, 1.0, True, False, exact, entry.name, entry.name, (entry,))
     write_json(path / "results.json", to_json(results), run)
     screen = Console(file=io.StringIO(), width=200)
 
