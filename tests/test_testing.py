@@ -42,8 +42,8 @@ class Faulty(HMC):
 
     fault: jax.Array
 
-    def __init__(self, fault):
-        super().__init__(U1((4, 4), 2.0), 0.3, 3)
+    def __init__(self, fault, step_size=0.3):
+        super().__init__(U1((4, 4), 2.0), step_size, 3)
         self.fault = jnp.float32(fault)
 
 
@@ -77,5 +77,5 @@ def test_ranks_find_a_wrong_temperature():
 
 
 def test_ranks_find_a_kernel_that_is_not_reversible():
-    assert check_ranks(Turns(0.0), chains=10_001, seed=1).p_value > 1e-3
-    assert check_ranks(Turns(0.1), chains=10_001, seed=1).p_value < 1e-9
+    assert check_ranks(Turns(0.0, 0.05), chains=10_001, seed=1).p_value > 1e-3
+    assert check_ranks(Turns(0.1, 0.05), chains=10_001, seed=1).p_value < 1e-9

@@ -90,7 +90,7 @@ def test_a_run_that_is_checked_is_the_same_run(tmp_path, capsys):
 
 def test_a_run_that_cannot_be_trusted_is_stopped(tmp_path, capsys):
     config = tiny(step_size=0.1, leapfrog_steps=CHAOTIC, warmup=0)
-    with pytest.raises(UserError, match=r"too large for exact sampling .* start anew with --float64, a smaller --step"):
+    with pytest.raises(UserError, match=r"too large for exact sampling, .* start anew with --float64, a smaller"):
         sampling.sample(config, tmp_path / "run", Console(file=io.StringIO()), Conditions(check_every=0.0))
     assert np.isfinite(histories(tmp_path / "run")["plaquette"][0]).all()
     assert cli.run(["doctor", str(tmp_path / "run")]) == ExitCode.WRONG

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import jax
 import orbax.checkpoint as ocp
+from orbax.checkpoint._src.serialization import tensorstore_utils
 
 from dlhmc import processes
 from dlhmc.errors import UserError
@@ -61,7 +62,7 @@ class Checkpoints:
         )
         arguments = ocp.args.Composite(tree=ocp.args.StandardSave(tree), record=ocp.args.JsonSave(record))
         try:
-            with _late_complaints_hushed():
+            with _late_complaints_hushed(), _bytes_not_counted():
                 self._manager.save(step, args=arguments)
         except OSError:
             raise
@@ -162,6 +163,24 @@ class _DamagedError(Exception):
 
 def _first_line(error: Exception) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0][:200]
+
+
+@contextmanager
+def _bytes_not_counted() -> Iterator[None]:
+    """Orbax asks TensorStore for all its counters, twice a save, only to log them, and each answer leaks memory.
+
+    Without, a save costs a run 2 to 5 kB of memory instead of 40 (TensorStore 0.1.75 to 0.1.86).
+    """
+    counted = getattr(tensorstore_utils, _COUNTER, None)
+    setattr(tensorstore_utils, _COUNTER, lambda *_: 0)
+    try:
+        yield
+    finally:
+        if counted is not None:
+            setattr(tensorstore_utils, _COUNTER, counted)
+
+
+_COUNTER = "get_tensorstore_raw_bytes"
 
 
 @contextmanager
