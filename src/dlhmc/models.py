@@ -136,7 +136,8 @@ def _require_model_of_run(file: Path, summary: Path) -> None:
         run = fingerprint(summary.with_name("config.toml"))
         wanted = unsealed(parse_json(read_text(summary)), run).get("model_sha256")
     except (OSError, ValueError) as error:
-        raise UserError(f"{summary} is missing or damaged: {error}.") from None
+        advice = f"if you trust the model, give the file itself (--model {file})"
+        raise UserError(f"{summary} is damaged, or of an older version of dlhmc: {error}; {advice}.") from None
     if fingerprint(file) != wanted:
         raise UserError(
             f"The model {file} is not the one that was trained there (its SHA-256 is not that of {summary})."
