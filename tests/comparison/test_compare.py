@@ -21,6 +21,7 @@ from dlhmc.comparison.contestants import grid, settle
 from dlhmc.comparison.results import from_json, to_json
 from dlhmc.errors import ExitCode
 from dlhmc.runs.config import load, save
+from dlhmc.runs.directory import RunDirectory, read_json
 from dlhmc.statistics import integrated_autocorrelation_time
 from dlhmc.targets import U1
 
@@ -56,7 +57,7 @@ def finished(untrained, tmp_path_factory):
     )
     output = io.StringIO()
     assert compare(config, path, Console(file=output, width=120)) == ExitCode.OK
-    return path, json.loads((path / "results.json").read_text()), output.getvalue()
+    return path, read_json(path / "results.json", RunDirectory(path).identity()), output.getvalue()
 
 
 def entries(results):

@@ -255,12 +255,13 @@ def read_results(path: Path) -> Results:
     """What `to_json` wrote to a file."""
     table = read_json(path, RunDirectory(path.parent).identity())
     try:
-        return _from_json(table)
+        return from_json(table)
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise UserError(f"{path} is damaged or of another version of dlhmc ({error}): compare again.") from None
 
 
-def _from_json(table: Mapping[str, Any]) -> Results:
+def from_json(table: Mapping[str, Any]) -> Results:
+    """What `to_json` gave; anything else raises one of many errors."""
     quantities = [field.name for field in dataclasses.fields(Entry) if field.type is Quantity]
     entries = tuple(
         Entry(**(entry | {name: Quantity(**entry[name]) for name in quantities})) for entry in table["entries"]

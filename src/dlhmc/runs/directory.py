@@ -11,7 +11,7 @@ import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
 from dlhmc.errors import UserError
 from dlhmc.files import fingerprint, parse_json, read_text, sealed, unsealed, write_whole
@@ -36,6 +36,7 @@ class RunDirectory:
         self.checkpoints = path / "checkpoints"
         self.summary = path / "summary.json"
         self.model = path / "model.npz"
+        self._lock: IO[str] | None = None
 
     def refuse_if_taken(self) -> None:
         """A new run never touches an old one."""
@@ -87,7 +88,7 @@ class RunDirectory:
 
     def require_still_there(self) -> None:
         """Refuse to go on in a directory that was removed: parts of it would come back as if they were a run."""
-        if os.fstat(self._lock.fileno()).st_nlink == 0:
+        if self._lock is not None and os.fstat(self._lock.fileno()).st_nlink == 0:
             raise UserError(f"{self.path} was removed while the run was going on: what it had saved is gone.")
 
 
