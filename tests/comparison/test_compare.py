@@ -35,7 +35,8 @@ def untrained(tmp_path_factory):
     config = {"network": "dense", "leapfrog_steps": 5, "hidden": [4], "rule": "shift", "step_size": 0.2}
     built = models.ModelConfig(**(config | {"hidden": (4,)}))
     trajectory = eqx.filter_jit(models.build)(built, U1(LATTICE, BETA), jax.random.key(0))
-    models.save(path, trajectory, {"model": config, "symmetric": False})
+    target = {"name": "u1", "lattice": list(LATTICE), "beta": BETA}
+    models.save(path, trajectory, {"model": config, "target": target, "symmetric": False})
     return path
 
 
