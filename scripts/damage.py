@@ -3,7 +3,8 @@
     python scripts/damage.py
 
 A file is truncated, emptied, given a flipped bit, deleted, or replaced by that of another run. Every command must then
-refuse with one sentence, or give what it gives for the undamaged run, bit for bit.
+refuse with one sentence, or give what it gives for the undamaged run, bit for bit. Resuming takes longest, and is tried
+with one kind of damage for each file, each in its turn.
 """
 
 import collections
@@ -60,7 +61,13 @@ def sweep(directory: Path) -> collections.Counter[str]:
     for kind, commands in COMMANDS.items():
         one, other = directory / kind / "one", directory / kind / "other"
         files = sorted(file for file in one.rglob("*") if file.is_file() and file.name != ".lock")
-        harm(one, other, files, list(DAMAGES), commands, counts)
+        quick = {name: command for name, command in commands.items() if not name.startswith("resume")}
+        harm(one, other, files, list(DAMAGES), quick, counts)
+        slow = {name: command for name, command in commands.items() if name not in quick}
+        for index, damage in enumerate(DAMAGES):
+            harm(one, other, files[index :: len(DAMAGES)], [damage], slow, counts)
+        sys.stdout.write(f"{kind}: {len(files)} files\n")
+        sys.stdout.flush()
     return counts
 
 

@@ -30,7 +30,7 @@ FORMAT = 1
 SHIPPED = Path(__file__).parent / "trained"
 _DESCRIPTION = "description"
 # No trajectory comes near these; a file from a stranger may say anything.
-_MOST_LAYERS, _MOST_RADII, _MOST_HIDDEN, _MOST_WINDOW = 10_000, 1000, 10**6, 101
+_MOST_LAYERS, _MOST_RADII, _MOST_RADIUS, _MOST_HIDDEN, _MOST_WINDOW = 10_000, 64, 300.0, 10**6, 101
 
 
 @dataclasses.dataclass(frozen=True)
@@ -154,7 +154,8 @@ def _require_model_of_run(file: Path, summary: Path) -> None:
         run = fingerprint(summary.with_name("config.toml"))
         wanted = unsealed(parse_json(read_text(summary)), run).get("model_sha256")
     except (OSError, ValueError) as error:
-        raise UserError(f"{summary} is missing or damaged: {error}.") from None
+        advice = f"if you trust the model, give the file itself (--model {file})"
+        raise UserError(f"{summary} is damaged, or of an older version of dlhmc: {error}; {advice}.") from None
     if fingerprint(file) != wanted:
         raise UserError(
             f"The model {file} is not the one that was trained there (its SHA-256 is not that of {summary})."
@@ -187,9 +188,8 @@ def _impossible(config: ModelConfig) -> str | None:
 
     radii, hidden = config.radii, config.hidden
     rising = isinstance(radii, tuple) and len(radii) <= _MOST_RADII and all(map(number, radii))
-    rising = (
-        rising and len(radii) != 1 and list(radii[:1]) in ([], [0]) and all(a < b for a, b in itertools.pairwise(radii))
-    )
+    rising = rising and len(radii) != 1 and list(radii[:1]) in ([], [0])
+    rising = rising and all(a < b for a, b in itertools.pairwise(radii)) and max(radii, default=0) <= _MOST_RADIUS
     layered = isinstance(hidden, tuple) and 1 <= len(hidden) <= 100 and all(whole(h, _MOST_HIDDEN) for h in hidden)
     fine = {
         "network": config.network in get_args(NetworkName),

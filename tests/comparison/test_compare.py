@@ -21,6 +21,7 @@ from dlhmc.comparison.contestants import grid, settle
 from dlhmc.comparison.results import from_json, to_json
 from dlhmc.errors import ExitCode
 from dlhmc.runs.config import load, save
+from dlhmc.runs.directory import RunDirectory, read_json
 from dlhmc.statistics import integrated_autocorrelation_time
 from dlhmc.targets import U1
 
@@ -34,7 +35,8 @@ def untrained(tmp_path_factory):
     config = {"network": "dense", "leapfrog_steps": 5, "hidden": [4], "rule": "shift", "step_size": 0.2}
     built = models.ModelConfig(**(config | {"hidden": (4,)}))
     trajectory = eqx.filter_jit(models.build)(built, U1(LATTICE, BETA), jax.random.key(0))
-    models.save(path, trajectory, {"model": config, "symmetric": False})
+    target = {"name": "u1", "lattice": list(LATTICE), "beta": BETA}
+    models.save(path, trajectory, {"model": config, "target": target, "symmetric": False})
     return path
 
 
@@ -56,7 +58,7 @@ def finished(untrained, tmp_path_factory):
     )
     output = io.StringIO()
     assert compare(config, path, Console(file=output, width=120)) == ExitCode.OK
-    return path, json.loads((path / "results.json").read_text()), output.getvalue()
+    return path, read_json(path / "results.json", RunDirectory(path).identity()), output.getvalue()
 
 
 def entries(results):

@@ -19,7 +19,8 @@ from dlhmc.runs.checkpoint import Checkpoints
 from dlhmc.runs.config import SampleConfig, TrainConfig, load, save
 from dlhmc.runs.directory import RunDirectory, new_run
 from dlhmc.runs.loop import Conditions, execute
-from dlhmc.runs.sampling import sample
+from dlhmc.runs.sampling import resume as resume_sampling
+from dlhmc.runs.sampling import sample, show_summary
 from dlhmc.runs.training import Training, begin_state, describe_model, plan, prepare, resume, train
 
 SMALL = {
@@ -152,12 +153,19 @@ def test_tensorboard_must_be_installed(tmp_path, monkeypatch):
 
 
 def test_sampling_with_a_model_at_another_coupling(finished, tmp_path):
-    config = SampleConfig(model=str(finished), lattice=(4, 4), beta=1.5, chains=64, trajectories=100, warmup=5)
+    model = tmp_path / "model.npz"
+    model.write_bytes(RunDirectory(finished).model.read_bytes())
+    config = SampleConfig(model=str(model), lattice=(4, 4), beta=1.5, chains=64, trajectories=100, warmup=5)
     assert sample(config, tmp_path / "s", console(), QUIET) is ExitCode.OK
     summary = json.loads((tmp_path / "s" / "summary.json").read_text())
     assert summary["kernel"] == "dlhmc"
     assert summary["leapfrog_steps"] == 2
     assert abs(summary["plaquette"]["z"]) < 5
+
+    model.write_bytes((models.SHIPPED / "u1-b2.npz").read_bytes())
+    for command in (show_summary, resume_sampling):
+        with pytest.raises(UserError, match=r"is not the one that .* began with"):
+            command(tmp_path / "s", console())
 
 
 def test_a_model_brings_its_lattice_and_coupling(finished, capsys):

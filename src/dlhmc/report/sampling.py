@@ -8,7 +8,7 @@ import numpy as np
 from dlhmc.errors import UserError
 from dlhmc.report.charts import BLUE, VERMILION, Chart, Panel, Series, Table
 from dlhmc.runs.config import SampleConfig
-from dlhmc.runs.directory import open_run, read_json
+from dlhmc.runs.directory import open_run, read_json, require_newest
 from dlhmc.runs.sampling import measured
 from dlhmc.runs.summary import shown_mean, shown_time
 from dlhmc.runs.targets import build
@@ -21,6 +21,7 @@ def sampling_chart(path: Path) -> Chart:
     """The slow observables of one chain against the Monte Carlo step."""
     directory, config = open_run("sample", SampleConfig, path)
     found, target = measured(directory, config), build(config)
+    require_newest(path, found.problems)
     panels = []
     for name, colour in zip(target.slow, (VERMILION, BLUE), strict=False):
         values = np.asarray(found.history.array(name)[: min(_SHOWN_STEPS, found.rows), 0])

@@ -9,7 +9,7 @@ from dlhmc.report.charts import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, V
 from dlhmc.runs import metrics
 from dlhmc.runs.checkpoint import Checkpoints
 from dlhmc.runs.config import TrainConfig
-from dlhmc.runs.directory import open_run
+from dlhmc.runs.directory import open_run, require_newest
 from dlhmc.training import learning_rate
 
 _CURVES = {
@@ -35,7 +35,9 @@ class Training(NamedTuple):
         directory, config = open_run("train", TrainConfig, path)
         schedule = learning_rate(config.rate_schedule, config.learning_rate, config.steps, config.rate_warmup)
         checkpoints = Checkpoints(directory.checkpoints, run=directory.identity(), create=False, read_only=True)
-        rows = metrics.read(directory.metrics, checkpoints.newest_notes()[1])
+        notes = checkpoints.newest_notes()[1]
+        require_newest(path, checkpoints.passed_over)
+        rows = metrics.read(directory.metrics, notes)
         for row in rows:
             row["rate"] = float(schedule(row["step"])) * row.get("rate_factor", 1.0)
         return cls(path, config, rows)

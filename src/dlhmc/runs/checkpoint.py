@@ -41,7 +41,7 @@ class Checkpoints:
         #: what is wrong with checkpoints that an older one had to stand in for
         self.passed_over: list[str] = []
         if read_only:  # a run may be writing here
-            options = ocp.CheckpointManagerOptions(read_only=True, save_interval_steps=0)
+            options = ocp.CheckpointManagerOptions(read_only=True, save_interval_steps=0, create=False)
         else:
             options = ocp.CheckpointManagerOptions(
                 max_to_keep=_KEPT,
@@ -112,7 +112,8 @@ class Checkpoints:
             except (_DamagedError, UserError) as problem:
                 problems[step] = f"checkpoint {step}: {str(problem).removesuffix('.')}"
         reasons = "; ".join(problems.values())
-        raise UserError(f"No checkpoint in {self._path} is intact ({reasons}): start the run anew.")
+        advice = "start the run anew with its configuration (--config)"
+        raise UserError(f"No checkpoint in {self._path} is intact ({reasons}): {advice}.")
 
     def _record(self, step: int) -> dict[str, Any]:
         try:
@@ -189,11 +190,11 @@ def _late_complaints_hushed() -> Iterator[None]:
     unraisable, uncaught = sys.unraisablehook, sys.excepthook
 
     def hush_unraisable(event: "sys.UnraisableHookArgs") -> None:
-        if str(event.exc_value) != _LATE:
+        if not str(event.exc_value).startswith(_LATE):
             unraisable(event)
 
     def hush_uncaught(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-        if str(error) != _LATE:
+        if not str(error).startswith(_LATE):
             uncaught(kind, error, trace)
 
     sys.unraisablehook, sys.excepthook = hush_unraisable, hush_uncaught
@@ -201,7 +202,7 @@ def _late_complaints_hushed() -> Iterator[None]:
     sys.unraisablehook, sys.excepthook = unraisable, uncaught  # only if all went well: there may be more to come
 
 
-_LATE = "Event loop is closed"
+_LATE = ("Event loop is closed", "Encountered error while reading array index")
 
 
 def _nothing(_: logging.LogRecord) -> bool:

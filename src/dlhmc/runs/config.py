@@ -22,6 +22,8 @@ T = TypeVar("T")
 _MOST = 10**9
 # Far more than any machine could hold.
 _MOST_CHAINS, _MOST_SIDE, _MOST_HIDDEN, _MOST_WINDOW = 10**7, 10**4, 10**6, 101
+# 3√β of the largest β; functions of the distance are prepared on a lattice of this size.
+_MOST_RADII, _MOST_RADIUS = 64, 300.0
 # The default of a setting whose value depends on the target or the network; no configuration keeps it.
 _OF_TARGET: Any = None
 _OF_NETWORK: Any = None
@@ -210,9 +212,11 @@ class TrainConfig:
         if self.network != "dense" and self.target != "u1":
             raise UserError(f"Defect layers move topological charge, which {self.target} has not: use --network dense.")
         rising = all(a < b for a, b in itertools.pairwise((0.0, *self.radii[1:])))
-        fine = not self.radii or (2 <= len(self.radii) <= 1000 and self.radii[0] == 0 and rising)
-        fine = fine and all(map(math.isfinite, self.radii))
-        require(fine, "radii", self.radii, "distances that rise from 0")
+        fine = not self.radii or (2 <= len(self.radii) <= _MOST_RADII and self.radii[0] == 0 and rising)
+        fine = fine and (not self.radii or self.radii[-1] <= _MOST_RADIUS)
+        require(
+            fine, "radii", self.radii, f"distances that rise from 0, up to {_MOST_RADII} of them up to {_MOST_RADIUS:g}"
+        )
         require(-100 < self.flux < 100, "flux", self.flux, "a number between -100 and 100")
         fine = 1 <= self.window <= _MOST_WINDOW and self.window % 2 == 1
         require(fine, "window", self.window, f"an odd number up to {_MOST_WINDOW}")

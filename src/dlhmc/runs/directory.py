@@ -206,6 +206,12 @@ def require_same_model(directory: RunDirectory, config: Any) -> None:
         )
 
 
+def require_newest(path: Path, problems: list[str]) -> None:
+    """Refuse to make a page of an earlier checkpoint, which would show less than the run has done."""
+    if problems:
+        raise UserError(f"{path} is damaged ({'; '.join(problems)}): 'dlhmc resume {path}' does what was lost again.")
+
+
 @contextmanager
 def _disk_errors(directory: RunDirectory) -> Iterator[None]:
     """What to say when the disk fails."""

@@ -263,6 +263,8 @@ def _damage_named(path: Path, what: str = "is damaged") -> Iterator[None]:
         raise
     except Exception as error:  # zarr and its codecs raise many kinds for damaged chunks
         text = (str(error).splitlines() or [type(error).__name__])[0]
+        if "checksum do not match" in text:
+            text = "a chunk is not what was saved (CRC)"
         raise UserError(f"The history {path} {what}: {text.removesuffix('.')}.") from None
 
 
