@@ -375,8 +375,10 @@ class Doctor:
 
             return check_run(self.directory, _console())
         from dlhmc.doctor import doctor
+        from dlhmc.processes import is_first, join
 
-        return doctor(_console())
+        join()  # the other processes of a batch job, if it is one
+        return doctor(_console(quiet=not is_first()))
 
 
 @dataclasses.dataclass(frozen=True)

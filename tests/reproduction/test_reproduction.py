@@ -173,7 +173,7 @@ def test_the_headline_names_limits_as_limits(finished):
 def test_conditions_that_it_would_ignore_are_refused(finished, capsys):
     for options in (["--devices", "2"], ["--time-limit", "5m"]):
         assert cli.run(["resume", str(finished[0]), *options]) == ExitCode.BAD_INPUT
-        assert "neither --devices nor --time-limit" in capsys.readouterr().err
+        assert "one process on one device" in capsys.readouterr().err
 
 
 def test_reports_of_nothing_are_refused(tmp_path, capsys):

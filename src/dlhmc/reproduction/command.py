@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from rich.console import Console
 
+from dlhmc import processes
 from dlhmc.comparison.command import RESULTS, compare
 from dlhmc.errors import ExitCode, UserError
 from dlhmc.layers.rings import default_radii
@@ -46,8 +47,8 @@ def reproduce(config: ReproduceConfig, path: Path, console: Console, *, quiet: b
 
 def resume(path: Path, console: Console, conditions: Conditions = PLAIN) -> ExitCode:
     """Go on with what is not done yet."""
-    if conditions.devices is not None or conditions.time_limit is not None:
-        raise UserError("A reproduction takes neither --devices nor --time-limit: leave them out.")
+    if conditions._replace(quiet=False) != PLAIN or processes.several():
+        raise UserError("A reproduction runs in one process on one device, without limits: leave such options out.")
     with old_run("reproduce", ReproduceConfig, path) as (_, config):
         return _run(config, path, console, quiet=conditions.quiet)
 
