@@ -22,7 +22,7 @@ from dlhmc.runs import sampling, targets, training
 from dlhmc.runs.config import SampleConfig, TrainConfig
 from dlhmc.runs.loop import Conditions
 
-OUT = Path(sys.argv[-1])
+OUT = Path(sys.argv[2])
 NUMBERS = (1, 2, 4)
 LATTICE = {"lattice": (4, 4), "beta": 2.0, "chains": 8, "seed": 3}
 SAMPLING = LATTICE | {"trajectories": 12, "warmup": 6, "leapfrog_steps": 3, "start": "cold"}
@@ -54,7 +54,7 @@ def sampled(name, settings, numbers):
         sampling.sample(SampleConfig(**SAMPLING | settings), path, console(), quiet(number))
         found[number] = digest(history(path))
     _, _, carry = sampling.prepare(SampleConfig(**SAMPLING | settings), quiet(4))
-    return found, len(carry.state.x.sharding.device_set)
+    return {"histories": found, "devices": len(carry.state.x.sharding.device_set)}
 
 
 def parameters(path):
@@ -110,35 +110,31 @@ def unequal():
     return ""
 
 
-def main():
+def without_networks():
+    return {
+        "hmc": sampled("hmc", {}, NUMBERS),
+        "resumed": {"4 to 1": resumed(4, 1), "1 to 4": resumed(1, 4)},
+        "unequal": unequal(),
+        "split": split("hmc", {"lattice": (8, 4)}),
+    }
+
+
+def with_networks():
     # Both directions at once, which deal chains out in pairs.
     dense = TrainConfig(**TRAINING | {"steps": 1}, network="dense", hidden=(8,))
     algorithm, draws = training.plan(dense)
     state = training.begin_state(dense, algorithm, draws)
     description = {"model": dataclasses.asdict(training.model_config(dense)), "target": targets.describe(dense)}
     models.save(OUT / "dense.npz", state.trajectory, description | {"symmetric": False})
-
-    difference = trained()
-    kernels = {
-        "hmc": ({}, (1, 2, 4)),
-        "defect": ({"model": str(OUT / "train-1"), "hits": 1}, (1, 4)),
-        "dense": ({"model": str(OUT / "dense.npz")}, (1, 4)),
+    return {
+        "training": trained(),
+        "defect": sampled("defect", {"model": str(OUT / "train-1"), "hits": 1}, (1, 4)),
+        "dense": sampled("dense", {"model": str(OUT / "dense.npz")}, (1, 4)),
+        "split": split("defect", {"lattice": (8, 4), "model": str(OUT / "train-1")}),
     }
-    sampling_found = {name: sampled(name, *settings) for name, settings in kernels.items()}
-    result = {
-        "training": difference,
-        "sampling": {name: histories for name, (histories, _) in sampling_found.items()},
-        "devices": {name: number for name, (_, number) in sampling_found.items()},
-        "resumed": {"4 to 1": resumed(4, 1), "1 to 4": resumed(1, 4)},
-        "unequal": unequal(),
-        "split": {
-            "hmc": split("hmc", {"lattice": (8, 4)}),
-            "defect": split("defect", {"lattice": (8, 4), "model": str(OUT / "train-1")}),
-        },
-    }
-    sys.stdout.write(json.dumps(result) + "\n")
 
 
 if __name__ == "__main__":
     jax.config.update("jax_num_cpu_devices", 4)  # before JAX starts, which imports do not
-    main()
+    found = with_networks() if sys.argv[1] == "networks" else without_networks()
+    sys.stdout.write(json.dumps(found) + "\n")

@@ -1,5 +1,6 @@
 """Chains spread over devices: the same numbers on 1, 2 and 4 of them, and checkpoints that do not care."""
 
+import functools
 import json
 import math
 import subprocess
@@ -15,35 +16,28 @@ from dlhmc.errors import ExitCode, UserError
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory, compilation_cache):
+def find(tmp_path_factory, compilation_cache):
     """What a process with four devices finds: JAX cannot get more of them once it has started."""
-    script = Path(__file__).with_name("four_devices.py")
-    command = [sys.executable, str(script), str(tmp_path_factory.mktemp("devices"))]
-    done = subprocess.run(command, env=compilation_cache, capture_output=True, text=True, check=False, timeout=600)
-    assert done.returncode == 0, done.stderr[-3000:]
-    return json.loads(done.stdout.splitlines()[-1])
+
+    @functools.cache
+    def run(part):
+        script = Path(__file__).with_name("four_devices.py")
+        command = [sys.executable, str(script), part, str(tmp_path_factory.mktemp("devices"))]
+        done = subprocess.run(command, env=compilation_cache, capture_output=True, text=True, check=False, timeout=900)
+        assert done.returncode == 0, done.stderr[-3000:]
+        return json.loads(done.stdout.splitlines()[-1])
+
+    return run
 
 
-@pytest.mark.parametrize(("kernel", "numbers"), [("hmc", "124"), ("defect", "14"), ("dense", "14")])
-def test_sampling_is_the_same_bit_for_bit(found, kernel, numbers):
-    histories = found["sampling"][kernel]
-    assert set(histories) == set(numbers)
-    assert len(set(histories.values())) == 1
-    assert found["devices"][kernel] == 4  # chains are spread indeed
+def same_on(found, numbers):
+    assert set(found["histories"]) == set(numbers)
+    assert len(set(found["histories"].values())) == 1
+    assert found["devices"] == 4  # chains are spread indeed
 
 
-def test_training_agrees(found):
-    assert found["training"] < 1e-5
-
-
-def test_a_run_goes_on_with_any_number_of_devices(found):
-    assert found["resumed"] == {"4 to 1": True, "1 to 4": True}
-
-
-@pytest.mark.parametrize("kernel", ["hmc", "defect"])
-def test_a_lattice_on_four_devices(found, kernel):
+def in_strips(split):
     """Up to the order of sums the same, in strips, of which only rows at the edges are sent."""
-    split = found["split"][kernel]
     assert split["difference"] < 1e-4
     assert split["strip"] == [2, 2, 4, 8]
     assert split["sent"]
@@ -53,16 +47,38 @@ def test_a_lattice_on_four_devices(found, kernel):
         assert math.prod(json.loads(shape.removeprefix("f32"))) <= 4 * 8  # a row of all chains
 
 
+def test_sampling_is_the_same_bit_for_bit(find):
+    same_on(find("hmc")["hmc"], "124")
+
+
+def test_a_run_goes_on_with_any_number_of_devices(find):
+    assert find("hmc")["resumed"] == {"4 to 1": True, "1 to 4": True}
+
+
+def test_chains_that_cannot_be_shared(find):
+    assert "cannot be shared equally" in find("hmc")["unequal"]
+
+
+def test_a_lattice_on_four_devices(find):
+    in_strips(find("hmc")["split"])
+
+
+@pytest.mark.slow
+def test_networks_on_four_devices(find):
+    """Two processes train and sample with a network in test_processes.py."""
+    found = find("networks")
+    assert found["training"] < 1e-5
+    same_on(found["defect"], "14")
+    same_on(found["dense"], "14")
+    in_strips(found["split"])
+
+
 def test_more_devices_than_there_are():
     jax.devices()  # from now on there are no more
     with pytest.raises(UserError, match="ask for fewer"):
         Devices(4096)
     with pytest.raises(UserError, match="at least 1"):
         Devices(0)
-
-
-def test_chains_that_cannot_be_shared(found):
-    assert "cannot be shared equally" in found["unequal"]
 
 
 def test_a_time_limit_saves_and_says_how_to_go_on(tmp_path, capsys):
