@@ -14,7 +14,7 @@ MINUTES ?= inf
 INPUTS ?= 10000
 SEED ?= 1
 
-.PHONY: help demo test test-all test-browser torture fuzz damage verify soak lint format bench clean
+.PHONY: help demo test test-all test-browser torture fuzz damage verify soak docs lint format bench clean
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
@@ -53,6 +53,14 @@ fuzz: $(READY)  ## INPUTS mutated files for everything that loads one
 damage: $(READY)  ## every file of a run damaged in turn
 	@$(BIN)/python scripts/damage.py
 
+$(VENV)/.docs: $(READY)
+	@$(BIN)/pip install --quiet --editable '.[dev,docs]'
+	@touch $@
+
+# Material for MkDocs is maintained until May 2027; Zensical, its successor, reads mkdocs.yml.
+docs: $(VENV)/.docs  ## the documentation as a site in site/, notebooks executed
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
 lint: $(READY)  ## style, security rules, formatting, types
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
@@ -72,4 +80,4 @@ verify: $(READY)  ## every sampler against exact results, new seeds (MINUTES=15,
 	@$(BIN)/python scripts/verify.py --minutes $(or $(MINUTES),15) $(if $(SEED),--seed $(SEED))
 
 clean:  ## remove the environment and caches
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) site .pytest_cache .mypy_cache .ruff_cache .hypothesis

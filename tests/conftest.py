@@ -35,11 +35,13 @@ SETTINGS = {
 
 @pytest.fixture(scope="session", autouse=True)
 def compilation_cache(tmp_path_factory):
-    """The environment that makes a subprocess share the cache."""
+    """The environment that makes a subprocess share the cache: every one does, and none touches the user's."""
     settings = SETTINGS | {"jax_compilation_cache_dir": str(tmp_path_factory.mktemp("compiled"))}
     before = {name: getattr(jax.config, name) for name in settings}
-    for name, value in settings.items():
-        jax.config.update(name, value)
-    yield os.environ | {name.upper(): str(value) for name, value in settings.items()}
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in settings.items():
+            jax.config.update(name, value)
+            patch.setenv(name.upper(), str(value))
+        yield dict(os.environ)
     for name, value in before.items():
         jax.config.update(name, value)

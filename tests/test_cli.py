@@ -1,15 +1,22 @@
 """The command line as a user meets it. Runs themselves are tested in tests/runs."""
 
+import ast
+import dataclasses
+import inspect
 import json
 import os
 import pty
+import re
 import subprocess
 import sys
+import textwrap
+import typing
 from pathlib import Path
 
 import pytest
 
 from dlhmc import __version__, cli
+from dlhmc.completion import options_of, script
 from dlhmc.errors import ExitCode
 
 OPTIONS = "--lattice 4 4 --beta 2 --chains 4 --trajectories 20 --warmup 5 --leapfrog-steps 4 --start cold"
@@ -86,7 +93,11 @@ def test_there_must_be_a_run(command, capsys):
 def test_a_misspelt_command_or_option_gets_a_suggestion(capsys):
     assert refused(["smaple"], capsys) == "dlhmc: There is no command 'smaple': did you mean 'sample'?\n"
     assert refused(["xyz"], capsys) == "dlhmc: There is no command 'xyz': see 'dlhmc --help'.\n"
-    assert "--lattice" in refused(["sample", "--lattise", "4", "4"], capsys)
+    wrong = "dlhmc: There is no option '--lattise' of 'dlhmc sample': did you mean '--lattice'?\n"
+    assert refused(["sample", "--lattise", "4", "4"], capsys) == wrong
+    assert "did you mean '--json'?" in refused(["summary", "--jsn", "run"], capsys)
+    assert "did you mean '--leapfrog-steps'?" in refused(["train", "--leapfrog_step=3"], capsys)
+    assert "see 'dlhmc models --help'" in refused(["models", "--xyzzy"], capsys)
     assert "hmc" in refused(["sample", "--kernel", "hcm"], capsys)
     assert "mixture" in refused(["sample", "--target", "mixtuer"], capsys)
     assert "presets are for the target u1" in refused(["train", "--target", "mixture", "--preset", "laptop"], capsys)
@@ -98,12 +109,20 @@ def test_help_and_version(capsys):
     assert capsys.readouterr().out == f"dlhmc {__version__}\n"
     assert cli.run([]) == ExitCode.OK
     overview = capsys.readouterr().out
-    for name in cli.COMMANDS:
+    lines = overview.splitlines()
+    assert len(lines) <= 24
+    assert max(map(len, lines)) <= 80
+    for name, command in cli.COMMANDS.items():
         assert f"  {name} " in overview
         with pytest.raises(SystemExit) as end:
             cli.run([name, "--help"])
         assert end.value.code == ExitCode.OK
-        assert f"usage: dlhmc {name}" in capsys.readouterr().out
+        text = capsys.readouterr().out
+        assert f"usage: dlhmc {name}" in text
+        # What completion offers is what there is.
+        starts = [line.strip("│| ").partition("  ")[0] for line in text.splitlines()]
+        shown = {option for start in starts if start[:1] == "-" for option in re.findall(r"--[a-z][a-z0-9-]*", start)}
+        assert shown - {"--help"} == set(options_of(command.options))
 
 
 def test_help_lists_all_options_of_sample(capsys):
@@ -195,3 +214,59 @@ def test_the_doctor_finds_this_machine_fit(capsys):
     shown = capsys.readouterr().out
     assert "devices" in shown
     assert shown.count("exact (p =") == 2
+    assert cli.run(["doctor", "--json"]) == ExitCode.OK
+    found = json.loads(capsys.readouterr().out)
+    assert found["good"] is True
+    assert [check["exact"] for check in found["checks"]] == [True, True]
+    assert found["facts"]["python"] in shown
+
+
+def test_every_option_says_in_one_line_what_it_means():
+    for command in cli.COMMANDS.values():
+        for field in described(command.options):
+            assert field.strip()
+            assert "\n" not in field
+            assert len(field) < 120
+
+
+def described(kind):
+    """What is written below each field of a dataclass and of those it is made of."""
+    hints = typing.get_type_hints(kind)
+    for field in dataclasses.fields(kind):
+        if dataclasses.is_dataclass(hints[field.name]):
+            yield from described(hints[field.name])
+            continue
+        home = next(base for base in kind.__mro__ if field.name in inspect.get_annotations(base))
+        body = ast.parse(textwrap.dedent(inspect.getsource(home))).body[0].body
+        place = next(
+            i for i, node in enumerate(body) if isinstance(node, ast.AnnAssign) and node.target.id == field.name
+        )
+        assert isinstance(body[place + 1], ast.Expr), f"{home.__name__}.{field.name}"
+        yield body[place + 1].value.value
+
+
+def completed(line):
+    """What bash offers at the end of a command line."""
+    words = line.split(" ")
+    options = {name: options_of(command.options) for name, command in cli.COMMANDS.items()}
+    code = f"""{script("bash", options)}
+COMP_WORDS=({" ".join(f"'{word}'" for word in words)}); COMP_CWORD={len(words) - 1}
+_dlhmc; echo "${{COMPREPLY[@]}}" """
+    return subprocess.run(["/bin/bash", "-c", code], capture_output=True, text=True, check=True).stdout.split()
+
+
+def test_bash_completes_commands_options_and_values():
+    assert completed("dlhmc re") == ["reproduce", "resume", "report"]
+    assert completed("dlhmc sample --leap") == ["--leapfrog-steps"]
+    assert completed("dlhmc train --beta 4 --network d") == ["defect", "dense"]
+    assert completed("dlhmc summary ru") == []  # files, by bash itself
+
+
+def test_the_script_for_zsh_has_all_commands_and_options(capsys):
+    assert cli.run(["completion", "zsh"]) == ExitCode.OK
+    text = capsys.readouterr().out
+    assert text.startswith("#compdef dlhmc\n")
+    for name, command in cli.COMMANDS.items():
+        assert f" {name})" in text
+        for option in options_of(command.options):
+            assert f"{option} " in text

@@ -40,7 +40,12 @@ def test_a_network_of_ones_own(capsys):
     assert abs(names["result"].weight_pull) < 3
 
 
-PAGES = ["euclidean.md", "python.md", *(f"extending/{path.name}" for path in sorted((DOCS / "extending").glob("*.md")))]
+PAGES = [
+    "euclidean.md",
+    "guides/errors.md",
+    "python.md",
+    *(f"extending/{path.name}" for path in sorted((DOCS / "extending").glob("*.md"))),
+]
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.markdown import Markdown
 
 from dlhmc import models, network_bench, tables, trig
-from dlhmc.errors import ExitCode, UserError
+from dlhmc.errors import UserError
 from dlhmc.kernels import DLHMC, HMC, Kernel, State
 from dlhmc.layers.rings import default_radii
 from dlhmc.models import ModelConfig
@@ -52,8 +52,8 @@ class Limits(NamedTuple):
     sines: float
 
 
-def bench(rounds: int, out: Path | None, console: Console) -> ExitCode:
-    """Measure, print, and write the table if asked to."""
+def bench(rounds: int, out: Path | None, console: Console) -> dict[str, Any]:
+    """Measure, print, and write the table if asked to; the numbers are for a program."""
     times: dict[str, dict[int, float]] = {}
     for chains in CHAINS:
         with console.status(f"measuring {chains} chain{'s' if chains > 1 else ''} …"):
@@ -68,7 +68,7 @@ def bench(rounds: int, out: Path | None, console: Console) -> ExitCode:
     if out is not None:
         out.write_text(report, encoding="utf-8")
         console.print(f"written to {out}", highlight=False)
-    return ExitCode.OK
+    return {"microseconds": times, "limits": limits._asdict(), "networks": rates._asdict()}
 
 
 @eqx.filter_jit

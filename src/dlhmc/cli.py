@@ -6,7 +6,6 @@ import math
 import os
 import sys
 import traceback
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeVar, get_args
 
@@ -14,6 +13,7 @@ import tyro
 
 from dlhmc import __version__
 from dlhmc.comparison.config import CompareConfig
+from dlhmc.completion import Shell, options_of, script
 from dlhmc.errors import ExitCode, UserError
 from dlhmc.names import NetworkName, TargetName
 from dlhmc.reproduction.config import REPRODUCE_PRESETS, ReproduceConfig
@@ -24,14 +24,27 @@ if TYPE_CHECKING:
 
     from dlhmc.runs.loop import Conditions
 
-T = TypeVar("T")
 C = TypeVar("C", SampleConfig, TrainConfig, CompareConfig, ReproduceConfig)
 #: a switch that can only be turned on
 Switch = Annotated[bool, tyro.conf.FlagCreatePairsOff]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Quietable:
+class Compiling:
+    """Commands that compile programs."""
+
+    no_cache: Switch = False
+    """compile anew, and keep nothing in the user's cache directory"""
+
+    def set_cache(self) -> None:
+        """Use what earlier commands have compiled, or not."""
+        from dlhmc.compilation import use_cache, use_no_cache
+
+        use_no_cache() if self.no_cache else use_cache()
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Quietable(Compiling):
     """Commands that show progress."""
 
     quiet: Switch = False
@@ -184,7 +197,7 @@ class Reproduce(NewRun):
 
 
 @dataclasses.dataclass(frozen=True)
-class Report:
+class Report(Compiling):
     """Build a page with figures and tables for any set of runs: one file that opens from disk.
 
     Example: dlhmc report runs/compare7 runs/t --out report.html
@@ -237,8 +250,6 @@ class Summary:
 
     def __call__(self) -> ExitCode:
         """Run the command."""
-        import json
-
         from dlhmc.runs.directory import run_kind
 
         kind = run_kind(self.directory)
@@ -250,7 +261,7 @@ class Summary:
             from dlhmc.runs.sampling import show_summary
         summary = show_summary(self.directory, _console(quiet=self.json))
         if self.json:
-            sys.stdout.write(json.dumps(summary, indent=2) + "\n")
+            _print_json(summary)
         return ExitCode.OK
 
 
@@ -278,7 +289,7 @@ class Export:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Measure:
+class Measure(Compiling):
     """Measure observables of U(1) configurations that come from elsewhere, with errors and exact values.
 
     The file holds links as angles, [configuration, 2, Lx, Lt] or [chain, configuration, 2, Lx, Lt].
@@ -298,8 +309,6 @@ class Measure:
 
     def __call__(self) -> ExitCode:
         """Run the command."""
-        import json
-
         from dlhmc.export import require_format
         from dlhmc.measuring import measure_file
         from dlhmc.runs.config import require
@@ -309,7 +318,7 @@ class Measure:
             require_format(self.out)
         measured = measure_file(self.file, self.beta, self.dataset)
         if self.json:
-            sys.stdout.write(json.dumps(measured.summary(), indent=2) + "\n")
+            _print_json(measured.summary())
         else:
             measured.show(_console())
         if self.out is not None:
@@ -317,8 +326,8 @@ class Measure:
         return ExitCode.OK
 
 
-@dataclasses.dataclass(frozen=True)
-class Demo:
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Demo(Compiling):
     """Watch frozen topology thaw: HMC, and a sampler trained while you look on, at β = 7."""
 
     out: Path = Path("demo")
@@ -347,19 +356,17 @@ class Models:
 
     def __call__(self) -> ExitCode:
         """Run the command."""
-        import json
-
         from dlhmc.shipped import describe, show
 
         if self.json:
-            sys.stdout.write(json.dumps(describe(), indent=2) + "\n")
+            _print_json(describe())
         else:
             show(_console())
         return ExitCode.OK
 
 
-@dataclasses.dataclass(frozen=True)
-class Doctor:
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Doctor(Compiling):
     """Show devices, versions and memory, and check in a few seconds that sampling is correct on this machine.
 
     With a directory: check the rounding errors of that sampling run. Example: dlhmc doctor runs/hmc7
@@ -368,21 +375,31 @@ class Doctor:
     directory: tyro.conf.Positional[Path | None] = None
     """directory of a sampling run"""
 
+    json: Switch = False
+    """print JSON instead of a table"""
+
     def __call__(self) -> ExitCode:
         """Run the command."""
         if self.directory is not None:
+            if self.json:
+                raise UserError("--json is for the check of this machine: leave out the directory.")
             from dlhmc.runs.sampling import check_run
 
             return check_run(self.directory, _console())
-        from dlhmc.doctor import doctor
+        from dlhmc.doctor import examine, show
         from dlhmc.processes import is_first, join
 
         join()  # the other processes of a batch job, if it is one
-        return doctor(_console(quiet=not is_first()))
+        findings = examine()
+        if self.json and is_first():
+            _print_json(findings.to_json())
+        elif is_first():
+            show(findings, _console())
+        return ExitCode.OK if findings.good else ExitCode.WRONG
 
 
-@dataclasses.dataclass(frozen=True)
-class Bench:
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Bench(Compiling):
     """Measure the speed of a leapfrog step against BlackJAX, NumPy and the machine's limits."""
 
     out: Path | None = None
@@ -391,16 +408,40 @@ class Bench:
     """how often everything is measured in turn; the fastest counts"""
     scaling: Switch = False
     """measure throughput with 1, 2 and 4 devices and processes instead"""
+    json: Switch = False
+    """print JSON instead of a table"""
 
     def __call__(self) -> ExitCode:
         """Run the command."""
         if self.scaling:
+            if self.json:
+                raise UserError("--json is for the benchmark of steps: leave out --scaling.")
             from dlhmc.scaling import scaling
 
             return scaling(self.rounds, self.out, _console())
         from dlhmc.bench import bench
 
-        return bench(self.rounds, self.out, _console())
+        measured = bench(self.rounds, self.out, _console(quiet=self.json))
+        if self.json:
+            _print_json(measured)
+        return ExitCode.OK
+
+
+@dataclasses.dataclass(frozen=True)
+class Completion:
+    """Print what a shell needs to complete commands and options.
+
+    Example: dlhmc completion bash > ~/.local/share/bash-completion/completions/dlhmc
+    """
+
+    shell: tyro.conf.Positional[Shell]
+    """bash or zsh"""
+
+    def __call__(self) -> ExitCode:
+        """Run the command."""
+        options = {name: options_of(command.options) for name, command in COMMANDS.items()}
+        sys.stdout.write(script(self.shell, options))
+        return ExitCode.OK
 
 
 class Command(NamedTuple):
@@ -408,7 +449,7 @@ class Command(NamedTuple):
 
     group: str
     purpose: str
-    options: type[Callable[[], ExitCode]]
+    options: type[Any]
 
 
 COMMANDS: dict[str, Command] = {
@@ -425,6 +466,7 @@ COMMANDS: dict[str, Command] = {
     "models": Command("look", "list the trained models that come with the package", Models),
     "doctor": Command("look", "show devices and versions, and check that sampling is correct here", Doctor),
     "bench": Command("look", "measure speed against BlackJAX, NumPy and the machine", Bench),
+    "completion": Command("look", "print a script that completes commands in bash or zsh", Completion),
 }
 
 
@@ -500,10 +542,20 @@ def _dispatch(arguments: list[str]) -> int:
         close = difflib.get_close_matches(name, COMMANDS, n=1)
         advice = f"did you mean '{close[0]}'?" if close else "see 'dlhmc --help'."
         raise UserError(f"There is no command '{name}': {advice}")
-    return _parse(name, COMMANDS[name].options, rest)()
+    command = _parse(name, COMMANDS[name].options, rest)
+    if isinstance(command, Compiling):
+        command.set_cache()
+    return command()
 
 
-def _parse(name: str, options: type[T], arguments: list[str]) -> T:
+def _parse(name: str, options: type[Any], arguments: list[str]) -> Any:
+    known = options_of(options)
+    for argument in arguments:
+        option = argument.partition("=")[0].replace("_", "-")
+        if option.startswith("--") and option not in known and option != "--help":
+            close = difflib.get_close_matches(option, known, n=1)
+            advice = f"did you mean '{close[0]}'?" if close else f"see 'dlhmc {name} --help'."
+            raise UserError(f"There is no option '{argument}' of 'dlhmc {name}': {advice}")
     default: Any = tyro.MISSING_NONPROP
     if options is Sample:
         default = Sample(settings=_defaults(SampleConfig, arguments))
@@ -558,13 +610,12 @@ def _value_of(option: str, arguments: list[str]) -> str | None:
 def _help() -> str:
     lines = [
         "usage: dlhmc COMMAND [OPTIONS]",
-        "",
         "Deep Learning Hamiltonian Monte Carlo for lattice gauge theory.",
         "",
     ]
     for group in dict.fromkeys(command.group for command in COMMANDS.values()):
         members = [(name, command) for name, command in COMMANDS.items() if command.group == group]
-        lines += [f"{group}:", *(f"  {name:<10}{command.purpose}" for name, command in members), ""]
+        lines += [f"{group}:", *(f"  {name:<11}{command.purpose}" for name, command in members), ""]
     return "\n".join([*lines, "'dlhmc COMMAND --help' lists the options of a command.", ""])
 
 
@@ -579,6 +630,12 @@ def _history_text(config: SampleConfig) -> str:
     kept = config.keep_configurations * math.prod(build(config).shape) * config.chains * 4 / 1e6
     total = (history + kept) * (2 if config.float64 else 1)
     return f"at most {total:.0f} MB of history (before compression)"
+
+
+def _print_json(content: object) -> None:
+    import json
+
+    sys.stdout.write(json.dumps(content, indent=2) + "\n")
 
 
 def _console(*, quiet: bool = False) -> "Console":

@@ -3,12 +3,13 @@
 import os
 import platform
 import time
+from typing import Any, NamedTuple
 
 import jax
 from rich.console import Console
 from rich.table import Table
 
-from dlhmc.errors import ExitCode
+from dlhmc.compilation import kept_in
 from dlhmc.kernels import HMC, Kernel
 from dlhmc.runs.directory import versions
 from dlhmc.runs.sampling import learned_kernel
@@ -19,29 +20,63 @@ from dlhmc.testing import check_stationarity
 _P_VALUE = 1e-4
 
 
-def doctor(console: Console) -> ExitCode:
-    """Print what there is, and whether exact configurations stay exact here."""
-    table = Table(show_header=False, box=None, pad_edge=False)
-    for name, value in _facts().items():
-        table.add_row(name, value)
-    console.print(table)
-    good = True
+class Check(NamedTuple):
+    """Whether exact configurations stay exact under a kernel."""
+
+    name: str
+    p_value: float
+    seconds: float
+
+    @property
+    def good(self) -> bool:
+        """Whether there is no doubt about it."""
+        return self.p_value > _P_VALUE
+
+
+class Findings(NamedTuple):
+    """What there is, and what was checked."""
+
+    facts: dict[str, str]
+    checks: tuple[Check, ...]
+
+    @property
+    def good(self) -> bool:
+        """Whether samples made here can be trusted."""
+        return all(check.good for check in self.checks)
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it for a program."""
+        checks = [check._asdict() | {"exact": check.good} for check in self.checks]
+        return {"facts": self.facts, "checks": checks, "good": self.good}
+
+
+def examine() -> Findings:
+    """Look at the machine, and see whether exact configurations stay exact here."""
     target = U1((4, 4), 2.0)
     kernels: dict[str, Kernel] = {
         "HMC": HMC(target, 0.25, 4),
         "a trained sampler": learned_kernel("u1-b2", target),
     }
+    checks = []
     for name, kernel in kernels.items():
         started = time.perf_counter()
         result = check_stationarity(kernel, steps=5, chains=2000, seed=1)
-        fine = result.p_value > _P_VALUE
-        good = good and fine
-        verdict = "exact" if fine else "WRONG"
-        seconds = time.perf_counter() - started
-        console.print(f"{name}: {verdict} (p = {result.p_value:.2g}, {seconds:.1f} s)", style=None if fine else "red")
-    if not good:
+        checks.append(Check(name, float(result.p_value), time.perf_counter() - started))
+    return Findings(_facts(), tuple(checks))
+
+
+def show(findings: Findings, console: Console) -> None:
+    """Print it."""
+    table = Table(show_header=False, box=None, pad_edge=False)
+    for name, value in findings.facts.items():
+        table.add_row(name, value)
+    console.print(table)
+    for check in findings.checks:
+        verdict = "exact" if check.good else "WRONG"
+        line = f"{check.name}: {verdict} (p = {check.p_value:.2g}, {check.seconds:.1f} s)"
+        console.print(line, style=None if check.good else "red")
+    if not findings.good:
         console.print("Samples made on this machine cannot be trusted: try other versions of jax and its drivers.")
-    return ExitCode.OK if good else ExitCode.WRONG
 
 
 def _facts() -> dict[str, str]:
@@ -54,6 +89,7 @@ def _facts() -> dict[str, str]:
         "processor": f"{os.cpu_count()} cores, {platform.machine()}",
         "python": platform.python_version(),
         **versions(),
+        "compiled programs": kept_in() or "not kept",
     }
 
 

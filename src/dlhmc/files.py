@@ -11,10 +11,11 @@ import zipfile
 import zlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
-import numpy as np
-from numpy.typing import NDArray
+# NumPy is imported by what needs it: the help of commands reads no arrays.
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 _SEAL = "sha256"
 #: no text file of a run comes near this
@@ -92,8 +93,10 @@ def parse_json(data: bytes) -> dict[str, Any]:
     return content
 
 
-def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
+def write_arrays(path: Path, arrays: "Mapping[str, NDArray[Any]]") -> None:
     """Write a NumPy archive of plain arrays."""
+    import numpy as np
+
     buffer = io.BytesIO()
     np.savez_compressed(buffer, allow_pickle=False, **arrays)
     write_whole(path, buffer.getvalue())
@@ -125,7 +128,7 @@ class Archive:
         """Of the arrays."""
         return self._members.keys()
 
-    def read(self, name: str, most: int = MOST_ARRAYS) -> NDArray[Any]:
+    def read(self, name: str, most: int = MOST_ARRAYS) -> "NDArray[Any]":
         """An array of at most `most` bytes, checked against the CRC of the archive."""
         if name not in self._members:
             raise ValueError(f"it has no '{name}'")
@@ -146,8 +149,10 @@ class Archive:
 _BAD_ZIP = (zipfile.BadZipFile, ValueError, EOFError, NotImplementedError, RuntimeError, OverflowError, zlib.error)
 
 
-def _array(name: str, data: bytes) -> NDArray[Any]:
+def _array(name: str, data: bytes) -> "NDArray[Any]":
     """The array of an .npy file: no objects, and as large as the data are."""
+    import numpy as np
+
     file = io.BytesIO(data)
     try:
         version = np.lib.format.read_magic(file)

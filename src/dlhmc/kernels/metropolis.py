@@ -1,4 +1,4 @@
-"""Accept or reject, eq. (6) of the paper."""
+"""Accept or reject, eq. (7) of the paper."""
 
 from typing import NamedTuple
 

@@ -154,7 +154,7 @@ def estimate(config: TrainConfig, console: Console) -> None:
         seconds = time.perf_counter() - started
     leaves = jax.tree.leaves(eqx.filter(state.trajectory, eqx.is_inexact_array))
     arrays = jax.tree.leaves(eqx.filter(state, eqx.is_array))
-    analysis = compiled.memory_analysis()
+    analysis = compiled.compiled.memory_analysis()
     working = analysis.temp_size_in_bytes if analysis is not None else 0
     total = (sum(a.nbytes for a in arrays) * 2 + working) / 1e9
     lines = (

@@ -75,7 +75,7 @@ class Algorithm(eqx.Module):
     symmetric: bool = eqx.field(static=True, default=False)
 
     def target_at(self, step: Int[Array, ""]) -> Target:
-        """p_t(x) ∝ e^{−γ_t S_β(x)}, eq. (7)."""
+        """p_t(x) ∝ e^{−γ_t S_β(x)}, eq. (8)."""
         target = self.target
         if hasattr(target, "gamma"):
             target = eqx.tree_at(lambda t: t.gamma, target, self.gamma(step).astype(target.gamma.dtype))

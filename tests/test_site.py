@@ -1,0 +1,71 @@
+"""What the site is made of, as far as it can be checked without building it: `make docs` does the rest."""
+
+import ast
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from dlhmc import cli
+from dlhmc.errors import ExitCode
+from dlhmc.runs.config import TRAIN_PRESETS, TrainConfig, load
+
+ROOT = Path(__file__).parents[1]
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+CONFIGS = sorted((ROOT / "configs").glob("*.toml"))
+
+
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
+def test_notebooks_are_kept_without_outputs(notebook):
+    cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
+    code = [cell for cell in cells if cell["cell_type"] == "code"]
+    assert code
+    for cell in code:
+        assert cell["outputs"] == []
+        assert cell["execution_count"] is None
+        ast.parse("".join(cell["source"]))
+
+
+def test_there_are_three_notebooks_and_three_configurations():
+    assert [path.stem for path in NOTEBOOKS] == ["first-steps", "own-action", "train-and-compare"]
+    assert [path.stem for path in CONFIGS] == ["continuum", "laptop", "paper"]
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
+def test_configurations_are_for_training(path):
+    config = load(TrainConfig, path)
+    # All that stands there is something that is not by default, or worth saying.
+    assert config.target == "u1"
+    assert f"configs/{path.name}" in path.read_text(encoding="utf-8")
+    page = (ROOT / "docs/guides/configuration.md").read_text(encoding="utf-8")
+    assert f"--config configs/{path.name}" in page
+
+
+def test_the_configuration_of_the_paper_is_its_preset():
+    assert load(TrainConfig, ROOT / "configs/paper.toml") == TrainConfig(**TRAIN_PRESETS["paper"])
+
+
+def test_towards_the_continuum_the_physical_size_stays():
+    config = load(TrainConfig, ROOT / "configs/continuum.toml")
+    assert config.lattice[0] * config.lattice[1] / config.beta == 16 * 16 / 7
+
+
+def test_a_configuration_on_the_command_line(capsys, monkeypatch, tmp_path):
+    # One that is cheap to compile: a dry run measures a step.
+    monkeypatch.chdir(tmp_path)
+    arguments = ["train", "--config", str(ROOT / "configs/laptop.toml"), "--chains", "4", "--out", "run", "--dry-run"]
+    assert cli.run(arguments) == ExitCode.OK
+    shown = capsys.readouterr().out
+    assert "lattice = (8, 8)" in shown
+    assert "chains = 4" in shown
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_every_page_is_found_from_the_contents():
+    contents = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    listed = set(re.findall(r"[\w/-]+\.(?:md|ipynb)", contents))
+    for page in listed:
+        assert (ROOT / "docs" / page).exists() or (ROOT / page).exists(), page
+    pages = {str(path.relative_to(ROOT / "docs")) for path in (ROOT / "docs").rglob("*.md")}
+    assert {page for page in pages if not page.startswith("results/tables/")} <= listed
