@@ -22,7 +22,7 @@ from dlhmc.runs import sampling, targets, training
 from dlhmc.runs.config import SampleConfig, TrainConfig
 from dlhmc.runs.loop import Conditions
 
-OUT = Path(sys.argv[2])
+OUT = Path(sys.argv[-1])
 NUMBERS = (1, 2, 4)
 LATTICE = {"lattice": (4, 4), "beta": 2.0, "chains": 8, "seed": 3}
 SAMPLING = LATTICE | {"trajectories": 12, "warmup": 6, "leapfrog_steps": 3, "start": "cold"}

@@ -207,6 +207,7 @@ def test_ctrl_c_reports_what_there_is(line, samplers, tmp_path):
     assert "not all autocorrelation times" in output.getvalue()
 
 
+@pytest.mark.slow
 def test_frozen_hmc_is_a_lower_bound_and_so_is_the_ratio(tmp_path):
     """Next to nothing tunnels at β = 12 in a moment; hits do."""
     config = CompareConfig(

@@ -83,7 +83,15 @@ CASES = {
 
 
 # Random weights of the same kind, or trained ones of another, find what these would.
-SLOW = ("u1 circle untrained", "u1 defect untrained", "mixture affine trained")
+SLOW = (
+    "u1 circle untrained",
+    "u1 circle half-trained",
+    "u1 circle checkerboard symmetric",
+    "u1 shift random, not square",
+    "u1 defect untrained",
+    "u1 patch random, symmetric",
+    "mixture affine trained",
+)
 
 
 @pytest.mark.parametrize("case", [pytest.param(c, marks=pytest.mark.slow) if c in SLOW else c for c in CASES])
@@ -95,6 +103,7 @@ def test_exact_configurations_stay_exact(case):
     assert result.acceptance > 0.02, result
 
 
+@pytest.mark.slow
 def test_an_odd_number_of_chains():
     target = U1_SMALL()
     result = check_stationarity(DLHMC(target, shaken(model(target, "circle"), 0.1)), chains=5001, seed=3)
@@ -117,6 +126,7 @@ def test_zero_networks_are_hmc(target, rule):
     np.testing.assert_allclose(target.wrap(back.x - reverse[0]), 0, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_both_directions_are_taken_by_every_chain():
     """d is uniform for each chain, and the chains of a pair go different ways."""
     target = U1_SMALL()
@@ -275,6 +285,7 @@ BROKEN_KERNELS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [strong_gaussian, strong_gauge, strong_defect])
 def test_the_kernels_that_are_broken_below_are_sound(make):
     target, trajectory = make()

@@ -152,7 +152,7 @@ def test_energy_change_in_single_precision(side):
         pytest.param((8, 8), 2.0, marks=pytest.mark.slow),
         ((16, 16), 7.0),
         pytest.param((12, 6), 4.0, marks=pytest.mark.slow),
-        ((4, 4), 0.3),
+        pytest.param((4, 4), 0.3, marks=pytest.mark.slow),
     ],
 )
 def test_exact_draws_have_the_exact_charge_distribution(lattice, beta):
