@@ -121,14 +121,19 @@ class History:
                 part = values[rows]
                 with _damage_named(self._path):  # the rows before are read and written again with these
                     array[(slice(first_row, first_row + len(part)), *index[1:])] = part
-            self._hashes[name].update(_plain(processes.whole(buffer)[rows]))
+            self._vouch_for(name, processes.whole(buffer)[rows])
 
     def write_configuration(self, number: int, configuration: Array) -> None:
         """Store a kept configuration; of several processes, each stores its own part."""
         array = self.array(CONFIGURATIONS)
         for index, values in pieces_to_write(configuration, array.chunks[1:]):
             array[(number, *index)] = values
-        self._hashes[CONFIGURATIONS].update(_plain(processes.whole(configuration)))
+        self._vouch_for(CONFIGURATIONS, processes.whole(configuration))
+
+    def _vouch_for(self, name: str, values: NDArray[Any]) -> None:
+        """Add values to those that the next checkpoint vouches for, whose notes the first process writes."""
+        if processes.is_first():
+            self._hashes[name].update(_plain(values))
 
     def digests(self) -> dict[str, str]:
         """SHA-256 of the rows of each array so far, and of the metadata: for the checkpoint."""
