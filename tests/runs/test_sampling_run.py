@@ -102,7 +102,8 @@ def test_the_history_opens_without_a_warning(finished):
             assert np.isfinite(store.to_array()).all()
             np.testing.assert_array_equal(store.charge, np.round(store.charge))
             assert (abs(store.plaquette) <= 1).all()
-            assert store.attrs == {"kernel": "hmc", "lattice": [4, 4], "beta": 2.0}
+            expected = {"kernel": "hmc", "lattice": [4, 4], "beta": 2.0, "leapfrog_steps": 4}
+            assert {name: store.attrs[name] for name in expected} == expected
 
 
 def test_metrics_count_up_to_the_end(finished):
