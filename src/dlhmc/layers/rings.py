@@ -42,7 +42,8 @@ def _distances(lattice: tuple[int, int], place: Place, offset: tuple[float, floa
     for axis in (0, 1):
         side = lattice[axis]
         # Whole numbers first: the middle of a large lattice is as exact as its corner.
-        steps = (jnp.arange(side) - place[axis] + side // 2) % side - side // 2
+        centre = jnp.asarray(place[axis]).astype(jnp.int32)
+        steps = (jnp.arange(side, dtype=jnp.int32) - centre + side // 2) % side - side // 2
         along = jnp.abs(steps.astype(dtype) + offset[axis])
         away.append(jnp.minimum(along, side - along))
     return jnp.sqrt(away[0][:, None] ** 2 + away[1][None, :] ** 2)
