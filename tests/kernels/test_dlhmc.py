@@ -89,6 +89,7 @@ SLOW = (
     "u1 circle checkerboard symmetric",
     "u1 shift random, not square",
     "u1 defect untrained",
+    "u1 defect half-trained",
     "u1 patch random, symmetric",
     "mixture affine trained",
 )

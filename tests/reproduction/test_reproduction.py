@@ -66,6 +66,7 @@ def finished(tmp_path_factory):
     return path, recorded.export_text()
 
 
+@pytest.mark.slow
 def test_what_was_done_is_not_done_again(finished):
     _, printed = finished
     assert "[1/2] train 2 layers at β = 2: done before" in printed
@@ -73,6 +74,7 @@ def test_what_was_done_is_not_done_again(finished):
     assert "an independent topological charge costs the trained sampler 2 ×" in printed
 
 
+@pytest.mark.slow
 def test_everything_is_there(finished):
     path, _ = finished
     for name in ("report.html", "tables/cost.md", "tables/cost.csv", "compare-b2/table.md", "train-b2-n2/model.npz"):
@@ -83,6 +85,7 @@ def test_everything_is_there(finished):
     assert read_json(path / "manifest.json")["kind"] == "reproduce"
 
 
+@pytest.mark.slow
 def test_tables_agree_with_the_comparisons(finished):
     path, _ = finished
     rows = list(csv.DictReader((path / "tables" / "cost.csv").read_text().splitlines()))
@@ -102,6 +105,7 @@ def shown(finished):
     return charts(finished[0])
 
 
+@pytest.mark.slow
 def test_the_cost_has_all_samplers(shown):
     for panel in shown["cost"].panels:
         series = {series.name: series for series in panel.series}
@@ -116,6 +120,7 @@ def test_the_cost_has_all_samplers(shown):
     assert not any("paper" in series.name for series in shown["cost"].panels[0].series)
 
 
+@pytest.mark.slow
 def test_frequencies_add_up_and_stand_beside_the_exact_ones(shown):
     exact, *sampled = shown["charge-distribution"].panels[0].series
     assert sum(exact.y) == pytest.approx(1, abs=1e-3)
@@ -125,6 +130,7 @@ def test_frequencies_add_up_and_stand_beside_the_exact_ones(shown):
         assert sum(value or 0 for value in series.y) == pytest.approx(1)
 
 
+@pytest.mark.slow
 def test_the_layers_begin_where_the_trajectory_does_and_conserve_energy_in_hmc(shown):
     trained, hmc = shown["layers"].panels[:3], shown["layers"].panels[3:]
     for panel in (*trained[1:], *hmc[1:]):
@@ -142,6 +148,7 @@ def test_the_layers_begin_where_the_trajectory_does_and_conserve_energy_in_hmc(s
     assert np.shape(shown["tunnelling"].frames[0].maps[0].values) == (4, 4)
 
 
+@pytest.mark.slow
 def test_training_curves(shown):
     chart = shown["training-defect-2-4x4"]
     assert isinstance(chart, Chart)
@@ -151,6 +158,7 @@ def test_training_curves(shown):
     assert chart.panels[0].series[0].x[-1] == 40
 
 
+@pytest.mark.slow
 def test_the_page_says_how_to_repeat_it(finished):
     text = (finished[0] / "report.html").read_text()
     assert "dlhmc reproduce --config config.toml" in text
@@ -158,11 +166,13 @@ def test_the_page_says_how_to_repeat_it(finished):
     assert "jaxlib" in text
 
 
+@pytest.mark.slow
 def test_a_report_of_training_alone(finished, tmp_path):
     report([finished[0] / "train-b2-n2"], tmp_path / "page.html", Console(quiet=True))
     assert "Training of 2 defect layers" in (tmp_path / "page.html").read_text()
 
 
+@pytest.mark.slow
 def test_the_headline_names_limits_as_limits(finished):
     comparison = of_comparisons.Comparison.open(finished[0] / "compare-b2")
     text = of_comparisons.headline(comparison)
@@ -170,6 +180,7 @@ def test_the_headline_names_limits_as_limits(finished):
     assert ">" not in text
 
 
+@pytest.mark.slow
 def test_conditions_that_it_would_ignore_are_refused(finished, capsys):
     for options in (["--devices", "2"], ["--time-limit", "5m"]):
         assert cli.run(["resume", str(finished[0]), *options]) == ExitCode.BAD_INPUT
@@ -183,6 +194,7 @@ def test_reports_of_nothing_are_refused(tmp_path, capsys):
     assert "There is no run directory" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_damaged_results_are_named(finished, tmp_path, capsys):
     broken = tmp_path / "broken"
     broken.mkdir()

@@ -44,7 +44,7 @@ def unfinished(copied):
 
 
 @pytest.mark.parametrize(
-    "kind", ["hits", "float64", *(pytest.param(k, marks=pytest.mark.slow) for k in ("hmc", "exact"))]
+    "kind", ["float64", *(pytest.param(k, marks=pytest.mark.slow) for k in ("hmc", "exact", "hits"))]
 )
 def test_numbers_do_not_depend_on_chunks(kind, tmp_path):
     whole = run(tmp_path / "whole", **KINDS[kind])

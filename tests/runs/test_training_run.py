@@ -98,6 +98,7 @@ class Crashing(Training):
         super().advance(step, count)
 
 
+@pytest.mark.slow
 def test_half_resume_half_equals_the_whole(finished, tmp_path):
     config = TrainConfig(**SMALL, chunk=3)
     prepared = prepare(config, QUIET)

@@ -53,6 +53,7 @@ def sampled(path, **changes):
     return np.mean(mode[1:] != mode[:-1]), summary(path)
 
 
+@pytest.mark.slow
 def test_trained_chains_cross_between_modes_and_hmc_does_not(trained, tmp_path):
     learned, result = sampled(tmp_path / "dlhmc", model=str(trained))
     plain, _ = sampled(tmp_path / "hmc")
