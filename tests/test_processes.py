@@ -143,3 +143,15 @@ def test_a_directory_that_is_taken_ends_both(tmp_path, launch):
 def test_what_cannot_be_joined(membership, complaint):
     with pytest.raises(UserError, match=complaint):
         join(membership)
+
+
+@pytest.mark.slow
+def test_one_process_and_then_two(tmp_path, launch):
+    """Chunks of a history that one process has made hold all chains: then the first of two writes for both."""
+    alone, run = tmp_path / "alone", tmp_path / "run"
+    short = [*SAMPLING, "--trajectories", "20", "--keep-configurations", "2"]
+    assert cli.run([*short, "--out", str(alone)]) == ExitCode.OK
+    assert cli.run([*short, "--out", str(run), "--time-limit", "0s"]) == ExitCode.TIME_OVER
+    codes, printed = launch("resume", str(run), "--quiet").end()
+    assert codes == [ExitCode.OK] * 2, printed
+    same_history(alone, run)

@@ -292,7 +292,7 @@ class Training(Work):
         self.seconds = 0.0
         self.steps_done = 0
         self._recent: dict[str, NDArray[Any]] = {}
-        #: of every step since the run was started or resumed: a few numbers each
+        #: of every step since the run was started or resumed, for those who called it from Python
         self.records: list[dict[str, NDArray[Any]]] = []
         #: proposals that were not finite, since the first step
         self._nonfinite = 0
@@ -327,9 +327,12 @@ class Training(Work):
             self.state, buffers = jax.block_until_ready(self._advance(*self._arguments(step, count)))
         self.seconds += time.perf_counter() - started
         self.steps_done = step + count
-        self.records.append({name: np.asarray(buffer)[:count] for name, buffer in buffers.items()})
-        self._nonfinite += int(self.records[-1]["nonfinite"].sum())
-        for name, rows in self.records[-1].items():
+        # Copies: a view would keep the whole buffer in memory.
+        records = {name: np.asarray(buffer)[:count].copy() for name, buffer in buffers.items()}
+        if isinstance(self._config, ObjectTrainConfig):
+            self.records.append(records)
+        self._nonfinite += int(records["nonfinite"].sum())
+        for name, rows in records.items():
             self._recent[name] = np.concatenate([self._recent.get(name, rows[:0]), rows])[-_SHOWN:]
 
     def metrics(self) -> dict[str, float]:
