@@ -145,7 +145,7 @@ def watch(when: str, path: Path) -> Iterator[object]:
     while True:
         try:
             if when == "during a checkpoint":
-                yield [entry.name for entry in os.scandir(path / "checkpoints") if not entry.name.isdecimal()]
+                yield [entry.name for entry in os.scandir(path / "checkpoints") if entry.name.startswith(".")]
             elif when == "during metrics":
                 yield os.stat(path / "metrics.jsonl").st_size
             else:
@@ -163,7 +163,7 @@ def found_after_kill(path: Path) -> list[str]:
     found = []
     if not (path / "metrics.jsonl").exists():
         found.append("before the first checkpoint was done")
-    if any(not entry.name.isdecimal() for entry in (path / "checkpoints").glob("*")):
+    if any((path / "checkpoints").glob(".*")):
         found.append("with half a checkpoint")
     if any(path.glob("history.zarr/*/c/*/*.partial")) or any(path.glob("history.zarr/*/c/*/*/*.partial")):
         found.append("with half a chunk of the history")
@@ -174,7 +174,7 @@ def found_after_kill(path: Path) -> list[str]:
 
 def lost_chunks(path: Path) -> tuple[int, float]:
     """Chunks after the newest checkpoint, the one in progress not counted, and how long they took."""
-    saved = [int(entry.name) for entry in (path / "checkpoints").glob("*") if entry.name.isdecimal()]
+    saved = [int(entry.stem) for entry in (path / "checkpoints").glob("*.npz")]
     file = path / "metrics.jsonl"
     if not saved or not file.exists():
         return 0, 0.0

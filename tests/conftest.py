@@ -36,7 +36,9 @@ SETTINGS = {
 @pytest.fixture(scope="session", autouse=True)
 def compilation_cache(tmp_path_factory):
     """The environment that makes a subprocess share the cache: every one does, and none touches the user's."""
-    settings = SETTINGS | {"jax_compilation_cache_dir": str(tmp_path_factory.mktemp("compiled"))}
+    # Of pytest-xdist, every worker has a folder below one that they share.
+    folder = tmp_path_factory.getbasetemp() / (".." if "PYTEST_XDIST_WORKER" in os.environ else "") / "compiled"
+    settings = SETTINGS | {"jax_compilation_cache_dir": str(folder.resolve())}
     before = {name: getattr(jax.config, name) for name in settings}
     with pytest.MonkeyPatch.context() as patch:
         for name, value in settings.items():

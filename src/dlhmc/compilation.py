@@ -39,12 +39,12 @@ def use_cache(directory: Path | None = None) -> bool:
 
     What cannot be read is compiled again, without a word: entries carry checksums, and none is worth a warning.
     """
+    warnings.filterwarnings("ignore", message="Error (reading|writing) persistent compilation cache entry")
     if kept_in() is not None:
         return True
     directory = cache_directory() if directory is None else directory
     if not _prepare(directory):
         return False
-    warnings.filterwarnings("ignore", message="Error (reading|writing) persistent compilation cache entry")
     jax.config.update("jax_persistent_cache_min_compile_time_secs", _SHORTEST)
     jax.config.update("jax_compilation_cache_max_size", LARGEST)
     jax.config.update("jax_compilation_cache_dir", str(directory))

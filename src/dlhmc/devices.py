@@ -8,7 +8,7 @@ the chains.
 
 import contextlib
 from collections.abc import Iterator
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import equinox as eqx
 import jax
@@ -19,7 +19,9 @@ from numpy.typing import NDArray
 
 from dlhmc import processes
 from dlhmc.errors import UserError
-from dlhmc.targets.contract import Field
+
+if TYPE_CHECKING:  # targets are spread over devices
+    from dlhmc.targets.contract import Field
 
 T = TypeVar("T")
 Index = tuple[Any, ...]  # of slices
@@ -78,7 +80,7 @@ class Devices:
         with self.active() if self._split > 1 else contextlib.nullcontext():
             yield
 
-    def distribute(self, x: Field) -> Field:
+    def distribute(self, x: "Field") -> "Field":
         """Move the chains of a field to the devices that they are spread over."""
         return self._put(x, PartitionSpec(*(None,) * (x.ndim - 1), _CHAINS)) if self._split == 1 else x
 
@@ -112,7 +114,7 @@ def _first_of_each_process(number: int) -> list[jax.Device]:
 # In traced code. Without devices to spread over, these do nothing.
 
 
-def spread(x: Field) -> Field:
+def spread(x: "Field") -> "Field":
     """Cut a field along chains, and along sites where lattices are split."""
     return _cut(x, sites=lattice_is_split())
 

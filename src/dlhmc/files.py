@@ -18,15 +18,17 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _SEAL = "sha256"
+#: how the names of files end that are being written
+UNFINISHED = ".tmp"
 #: no text file of a run comes near this
 MOST_TEXT = 2**26
 #: nor any archive near this: a few bytes of an archive can stand for as much as they like
 MOST_ARRAYS = 2**31
 
 
-def write_whole(path: Path, data: bytes) -> None:
+def write_whole(path: Path, data: bytes | memoryview) -> None:
     """Write a file in one piece: a crash leaves the old one, or none."""
-    temporary = path.with_name(f".{path.name}.tmp")
+    temporary = path.with_name(f".{path.name}{UNFINISHED}")
     try:
         with temporary.open("wb") as file:
             file.write(data)
@@ -93,13 +95,21 @@ def parse_json(data: bytes) -> dict[str, Any]:
     return content
 
 
-def write_arrays(path: Path, arrays: "Mapping[str, NDArray[Any]]") -> None:
-    """Write a NumPy archive of plain arrays."""
+def write_arrays(
+    path: Path,
+    arrays: "Mapping[str, NDArray[Any]]",
+    tables: Mapping[str, Mapping[str, Any]] | None = None,
+    *,
+    compressed: bool = True,
+) -> None:
+    """Write a NumPy archive of plain arrays, and of tables as JSON."""
     import numpy as np
 
+    texts = {name: np.frombuffer(json.dumps(table).encode(), np.uint8) for name, table in (tables or {}).items()}
     buffer = io.BytesIO()
-    np.savez_compressed(buffer, allow_pickle=False, **arrays)
-    write_whole(path, buffer.getvalue())
+    save = np.savez_compressed if compressed else np.savez
+    save(buffer, allow_pickle=False, **arrays, **texts)
+    write_whole(path, buffer.getbuffer())
 
 
 # The header of an array in an archive is shorter than this.
@@ -109,19 +119,19 @@ _HEADER = 2**14
 class Archive:
     """A NumPy archive in a file of which nothing is known; ValueError for whatever is wrong with it."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, most: int = MOST_ARRAYS) -> None:
         try:
             with path.open("rb") as file:
                 # From memory: a file that changes while it is read is another matter.
-                self._zip = zipfile.ZipFile(io.BytesIO(file.read(MOST_ARRAYS)))
+                self._zip = zipfile.ZipFile(io.BytesIO(file.read(most)))
             self._members = {entry.filename.removesuffix(".npy"): entry for entry in self._zip.infolist()}
         except _BAD_ZIP as error:
             raise ValueError(f"it is not an archive ({error})") from None
         # Others unpack a few kilobytes into as much as they like before they can be stopped.
         if any(entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) for entry in self._zip.infolist()):
             raise ValueError("it is compressed in a way that NumPy does not use")
-        if sum(entry.file_size for entry in self._members.values()) > MOST_ARRAYS:
-            raise ValueError(f"it would take more than {MOST_ARRAYS // 2**30} GB of memory")
+        if sum(entry.file_size for entry in self._members.values()) > most:
+            raise ValueError(f"it would take more than {most / 2**30:.3g} GB of memory")
 
     @property
     def names(self) -> Iterable[str]:
@@ -143,6 +153,10 @@ class Archive:
         if len(data) != entry.file_size:
             raise ValueError(f"'{name}' has another size than the archive says")
         return _array(name, data)
+
+    def table(self, name: str) -> dict[str, Any]:
+        """A table that `write_arrays` has put beside the arrays."""
+        return parse_json(self.read(name, MOST_TEXT).tobytes())
 
 
 # What zipfile raises for damaged archives.

@@ -6,7 +6,6 @@ a description as JSON text, and a SHA-256 of each array.
 
 import dataclasses
 import itertools
-import json
 import math
 from pathlib import Path
 from typing import Any, get_args
@@ -18,7 +17,7 @@ import numpy as np
 from jaxtyping import Array, Key
 
 from dlhmc.errors import UserError
-from dlhmc.files import MOST_TEXT, Archive, fingerprint, parse_json, read_text, unsealed, write_arrays
+from dlhmc.files import Archive, fingerprint, parse_json, read_text, unsealed, write_arrays
 from dlhmc.layers import RULES, Affine, Circle, Defect, LayerStack, LeapfrogLayer, PositionRule, Trajectory
 from dlhmc.layers.masks import checkerboard_mask, random_mask
 from dlhmc.leaves import by_name, digest
@@ -120,9 +119,8 @@ def _leapfrog_layers(
 def save(path: Path, trajectory: Trajectory, description: dict[str, Any]) -> None:
     """Write a model in one piece: it is there as a whole or not at all."""
     arrays = {name: np.asarray(value) for name, value in by_name(eqx.filter(trajectory, eqx.is_array)).items()}
-    text = json.dumps({"format": FORMAT, "sha256": {name: digest(a) for name, a in arrays.items()}} | description)
-    arrays[_DESCRIPTION] = np.frombuffer(text.encode(), np.uint8)
-    write_arrays(path, arrays)
+    table = {"format": FORMAT, "sha256": {name: digest(array) for name, array in arrays.items()}} | description
+    write_arrays(path, arrays, {_DESCRIPTION: table})
 
 
 def shipped() -> list[str]:
@@ -242,7 +240,7 @@ def load(path: Path, like: Trajectory) -> Trajectory:
 def _open(path: Path) -> tuple[dict[str, Any], Archive]:
     try:
         archive = Archive(path)
-        description = parse_json(archive.read(_DESCRIPTION, MOST_TEXT).tobytes())
+        description = archive.table(_DESCRIPTION)
     except FileNotFoundError:
         raise UserError(f"There is no model file {path}.") from None
     except (OSError, ValueError) as error:

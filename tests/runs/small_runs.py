@@ -9,9 +9,7 @@ import time
 from pathlib import Path
 
 import google_crc32c
-import jax
 import numpy as np
-import orbax.checkpoint as ocp
 import xarray
 from rich.console import Console
 from tensorboardX.proto.event_pb2 import Event
@@ -54,10 +52,9 @@ def histories(path: Path) -> dict[str, np.ndarray]:
 
 def state(path: Path, step: int | None = None) -> list[np.ndarray]:
     """All arrays of a checkpoint, the newest one unless told otherwise."""
-    with ocp.CheckpointManager((path / "checkpoints").absolute()) as manager, jax.enable_x64(True):
-        step = manager.latest_step() if step is None else step
-        tree = manager.restore(step, args=ocp.args.Composite(tree=ocp.args.StandardRestore())).tree
-    return [np.asarray(leaf) for leaf in jax.tree.leaves(tree)]
+    step = max(int(file.stem) for file in (path / "checkpoints").glob("*.npz")) if step is None else step
+    with np.load(path / "checkpoints" / f"{step}.npz") as archive:
+        return [archive[name] for name in sorted(archive.files) if name != "record"]
 
 
 def metrics(path: Path) -> list[dict]:

@@ -61,7 +61,6 @@ def go(work, tmp_path, interruption, *, step=0, chunk=None):
     checkpoints = Checkpoints(directory.checkpoints)
     with directory.locked():
         reached, _ = drive(work, step, directory, checkpoints, display, interruption, chunk=chunk)
-    checkpoints.close()
     return reached, [json.loads(line) for line in directory.metrics.read_text().splitlines()]
 
 

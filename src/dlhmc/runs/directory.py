@@ -19,9 +19,9 @@ from dlhmc.files import fingerprint, parse_json, read_text, sealed, unsealed, wr
 from dlhmc.runs import config as configuration
 
 T = TypeVar("T")
-#: 2: every file has a checksum, and the manifest those of configuration and model
-FORMAT_VERSION = 2
-_VERSIONED = ("dlhmc", "jax", "jaxlib", "equinox", "orbax-checkpoint", "zarr", "numpy", "scipy")
+#: 2: every file has a checksum, and the manifest those of configuration and model; 3: checkpoints are one file each
+FORMAT_VERSION = 3
+_VERSIONED = ("dlhmc", "jax", "jaxlib", "equinox", "zarr", "numpy", "scipy")
 
 
 class RunDirectory:
@@ -69,7 +69,7 @@ class RunDirectory:
 
     def has_checkpoint(self) -> bool:
         """Whether there is one, intact or not."""
-        return self.checkpoints.is_dir() and any(entry.name.isdecimal() for entry in self.checkpoints.iterdir())
+        return any(self.checkpoints.glob("[0-9]*.npz"))
 
     def clear(self) -> None:
         """Remove what a run that died before its first checkpoint had begun to make."""

@@ -17,7 +17,7 @@ from dlhmc.runs.directory import RunDirectory
 from dlhmc.runs.interruption import Interruption, watch_signals
 from dlhmc.runs.progress import Callback, Display
 
-# Chunks get longer in a long run: what is done between two of them costs time, and saving leaks a little memory.
+# Chunks get longer in a long run: what is done between two of them costs time.
 _SECONDS_PER_CHUNK, _SECONDS_PER_LONG_CHUNK = 1.0, 5.0
 _PART_OF_RUN = 1 / 300
 # A chunk ends with a checkpoint unless saving would take more than this part of the time.
@@ -137,7 +137,6 @@ def execute(
             if step < work.total and (processes.several() or not interruption):
                 work.compile()
             step, code = drive(work, step, directory, checkpoints, display, interruption, chunk=chunk)
-        checkpoints.close()
     if (reason := work.verdict()) is not None:
         raise UserError(reason)
     if step < work.total:
