@@ -46,10 +46,12 @@ from dlhmc.report.comparisons import Comparison
 from dlhmc.report.sampling import sampling_table
 from dlhmc.reproduction.config import ReproduceConfig
 from dlhmc.runs import config as configuration
-from dlhmc.runs import metrics, targets
+from dlhmc.runs import metrics, sampling, targets
+from dlhmc.runs.checkpoint import Checkpoints
 from dlhmc.runs.config import SampleConfig, TrainConfig
-from dlhmc.runs.directory import manifest, open_run, write_json
+from dlhmc.runs.directory import RunDirectory, manifest, open_run, write_json
 from dlhmc.runs.history import History, Rows
+from dlhmc.runs.precision import Precision
 from dlhmc.targets import U1
 
 MOST_SECONDS, MOST_MEGABYTES = 60, 400
@@ -274,13 +276,53 @@ def toml_of_stranger(data: bytes, chance: random.Random) -> bytes:
 
 def model_of_stranger(data: bytes, chance: random.Random) -> bytes:
     """A model file with other arrays or another description, its checksums made to fit."""
+    arrays, description = archive_and_text(data, "description")
+    raw: dict[str, bytes] = {}
+    if chance.random() < 0.7:
+        raw = arrays_changed(arrays, chance)
+    else:
+        part = chance.choice(["model", "target", None])
+        if part is None:
+            description = value_changed(description, chance)
+        else:
+            description[part] = value_changed(description[part], chance)
+    if isinstance(description, dict) and "sha256" in description and chance.random() < 0.95:
+        description["sha256"] = {name: digest(array) for name, array in arrays.items()}
+    return archive_of_stranger(arrays, raw, "description", description, chance)
+
+
+def checkpoint_of_stranger(data: bytes, chance: random.Random) -> bytes:
+    """A checkpoint with other arrays or another record, its checksums made to fit."""
+    arrays, record = archive_and_text(data, "record")
+    raw: dict[str, bytes] = {}
+    del record["sha256"]
+    if chance.random() < 0.5:
+        raw = arrays_changed(arrays, chance)
+        record["digests"] = {name: digest(array) for name, array in arrays.items()}
+        if chance.random() < 0.5:
+            record["kinds"] = {name: f"{array.dtype}{list(array.shape)}" for name, array in arrays.items()}
+    else:
+        part = chance.choice(["notes", "notes", "notes", "kinds", "digests", None])
+        if part is None:
+            record = value_changed(record, chance)
+        else:
+            record[part] = value_changed(record[part], chance)
+    return archive_of_stranger(arrays, raw, "record", sealed(record) if isinstance(record, dict) else record, chance)
+
+
+def archive_and_text(data: bytes, text: str) -> tuple[dict[str, Any], Any]:
+    """The arrays of an archive, and the table beside them."""
     with np.load(io.BytesIO(data), allow_pickle=False) as archive:
         arrays = {name: archive[name] for name in archive.files}
-    description = json.loads(arrays.pop("description").tobytes())
+    return arrays, json.loads(arrays.pop(text).tobytes())
+
+
+def arrays_changed(arrays: dict[str, Any], chance: random.Random) -> dict[str, bytes]:
+    """Another array in the place of one of them; returned are those that NumPy would not write."""
     name = chance.choice(list(arrays))
     raw: dict[str, bytes] = {}
     array = arrays[name]
-    kind = chance.randrange(10)
+    kind = chance.randrange(7)
     if kind == 0:
         arrays[name] = array.astype(chance.choice([np.float64, np.int32, np.complex64, np.float16, np.bool_]))
     elif kind == 1:
@@ -299,19 +341,18 @@ def model_of_stranger(data: bytes, chance: random.Random) -> bytes:
         raw[chance.choice(["../../evil", "/tmp/evil", name])] = bytes(chance.choice([0, 10, 10**7]))  # noqa: S108
     elif kind == 6:
         arrays[name] = np.zeros(10**6, array.dtype)
-    else:
-        part = chance.choice(["model", "target", None])
-        if part is None:
-            description = value_changed(description, chance)
-        else:
-            description[part] = value_changed(description[part], chance)
-    if isinstance(description, dict) and "sha256" in description and chance.random() < 0.95:
-        description["sha256"] = {name: digest(array) for name, array in arrays.items()}
-    text = json.dumps(description).encode(errors="surrogatepass")
+    return raw
+
+
+def archive_of_stranger(
+    arrays: dict[str, Any], raw: dict[str, bytes], name: str, table: Any, chance: random.Random
+) -> bytes:
+    """Whatever is asked for, in an archive."""
+    text = json.dumps(table).encode(errors="surrogatepass")
     buffer = io.BytesIO()
     method = chance.choice([zipfile.ZIP_DEFLATED, zipfile.ZIP_DEFLATED, zipfile.ZIP_STORED, zipfile.ZIP_LZMA])
     with zipfile.ZipFile(buffer, "w", method) as archive_out:
-        for key, value in (arrays | {"description": np.frombuffer(text, np.uint8)}).items():
+        for key, value in (arrays | {name: np.frombuffer(text, np.uint8)}).items():
             if key not in raw:
                 file = io.BytesIO()
                 np.lib.format.write_array(file, value, allow_pickle=False)
@@ -452,7 +493,7 @@ def histories(path: Path) -> Iterator[Subject]:
 
 
 def runs(path: Path) -> Iterator[Subject]:
-    """Manifest, summary and metrics of a run."""
+    """Manifest, summary, metrics and checkpoints of a run."""
     path.mkdir()
     config = SampleConfig(lattice=(4, 4), beta=2.0, chains=4, trajectories=50)
     configuration.save(config, path / "config.toml")
@@ -480,6 +521,32 @@ def runs(path: Path) -> Iterator[Subject]:
     yield subject("summary", path / "summary.json", lambda: sampling_table(path), sealed_by_stranger, guarded=True)
     read_metrics = functools.partial(metrics.read, path / "metrics.jsonl", notes)
     yield subject("metrics", path / "metrics.jsonl", read_metrics, bytes_changed, guarded=True)
+    yield from checkpoints(path, config, notes)
+
+
+def checkpoints(path: Path, config: SampleConfig, notes: dict[str, Any]) -> Iterator[Subject]:
+    """Of a run that `dlhmc summary` reads the notes of, and `dlhmc resume` the arrays."""
+    row = {"charge": np.zeros(config.chains, np.float32), "accepted": np.zeros(config.chains, np.int8)}
+    history = History.create(path / "history.zarr", config.trajectories, row, [], np.zeros((2, 2, 2, 4)), {})
+    history.write(0, {name: np.ones((10, *values.shape), values.dtype) for name, values in row.items()})
+    precision = Precision(1, 1e-5, 1e-6, 1e-7)._asdict()
+    notes = notes | {"seconds": 1.5, "precision": precision, "step_size": 0.1, "history": history.digests()}
+    tree = {"x": np.arange(32, dtype=np.float32).reshape(2, 4, 4), "key": np.zeros(2, np.uint32), "on": np.array(True)}
+    step = config.warmup + 10
+    Checkpoints(path / "checkpoints", run=RunDirectory(path).identity()).save(step, tree, notes)
+
+    def read() -> Any:
+        directory, loaded = open_run("sample", SampleConfig, path)
+        found = sampling.measured(directory, loaded)
+        metrics.read(path / "metrics.jsonl", notes)
+        opened = Checkpoints(path / "checkpoints", run=directory.identity(), create=False, read_only=True)
+        check = functools.partial(sampling.require_history, loaded, found.history)
+        restored = opened.restore(tree, check)
+        metrics.read(path / "metrics.jsonl", restored[2])
+        return found.rows, found.seconds, found.precision, str(restored)
+
+    for _ in range(2):
+        yield subject("checkpoint", path / f"checkpoints/{step}.npz", read, checkpoint_of_stranger, guarded=True)
 
 
 def comparisons(path: Path) -> Iterator[Subject]:

@@ -75,6 +75,15 @@ def test_updates_that_are_skipped_and_parameters_that_are_not_finite_are_warned_
     assert (quiet["warnings"], quiet["nonfinite_fraction"]) == ([], 0)
 
 
+def test_gradients_that_are_not_finite_end_the_run_with_everything_saved(tmp_path):
+    path = tmp_path / "run"
+    with pytest.raises(UserError, match=r"gradient was not finite again and again.*lower --learning-rate"):
+        train(TrainConfig(**SMALL | {"step_size": 1e30}), path, console())
+    assert all(np.isfinite(array).all() for array in arrays_of(path / "model.npz").values())
+    with pytest.raises(UserError, match="again and again"):  # its last checkpoint can be read
+        resume(path, console())
+
+
 def final_state(path, config):
     algorithm, draws = plan(config)
     arrays = eqx.filter(begin_state(config, algorithm, draws), eqx.is_array)

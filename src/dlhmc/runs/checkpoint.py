@@ -40,7 +40,8 @@ class Checkpoints:
         self._newest_step: int | None = None
         #: what is wrong with checkpoints that an older one had to stand in for
         self.passed_over: list[str] = []
-        if processes.is_first() and not read_only:  # else a run may be writing here
+        self._may_write = processes.is_first() and not read_only  # else a run may be writing here
+        if self._may_write:
             path.mkdir(exist_ok=True)
             for torn in path.glob(f".*{UNFINISHED}"):  # what a run was writing when it died
                 torn.unlink()
@@ -51,7 +52,7 @@ class Checkpoints:
             return
         self._newest_step = step
         leaves = {name: processes.whole(leaf) for name, leaf in by_name(tree).items()}
-        if not processes.is_first():
+        if not self._may_write:
             return
         digests = {name: digest(leaf) for name, leaf in leaves.items()}
         record = {"format": FORMAT, "run": self._run, "kinds": _kinds(leaves), "digests": digests, "notes": notes}
@@ -73,7 +74,7 @@ class Checkpoints:
 
         step, (tree, notes), damaged = self._newest(read)
         processes.barrier("checkpoint")  # all have read it
-        if processes.is_first():
+        if self._may_write:
             for other in damaged:
                 self._file(other).unlink()
         self._newest_step = step
@@ -131,8 +132,10 @@ class Checkpoints:
             record = unsealed(found)
         except ValueError as error:
             raise _DamagedError(f"its record is damaged: {error}") from None
-        if record["run"] != self._run:
+        if record.get("run") != self._run:
             raise _DamagedError("it is of another run")
+        if not all(isinstance(record.get(name), dict) for name in ("kinds", "digests", "notes")):
+            raise _DamagedError("its record is damaged: it does not say what was saved")
         return record, archive
 
     def _restore_one(self, step: int, like: T) -> tuple[T, Notes]:
@@ -148,6 +151,13 @@ class Checkpoints:
             raise _DamagedError(f"leaf {wrong} is not what was saved")
         leaves = [_placed(arrays[name], leaf) for name, leaf in wanted.items()]
         return jax.tree.unflatten(jax.tree.structure(like), leaves), record["notes"]
+
+
+def noted(notes: Notes, name: str, *kinds: type) -> Any:
+    """A note of one of these kinds; UserError if there is none, for what is read may have been made by anyone."""
+    if type(value := notes.get(name)) not in kinds:
+        raise UserError(f"Its notes are damaged: '{name}' is missing or makes no sense.")
+    return value
 
 
 class _DamagedError(Exception):

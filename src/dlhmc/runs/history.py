@@ -146,12 +146,12 @@ class History:
         """
         with _damage_named(self._path):
             self._metadata = self._fingerprint_of_metadata()
-        if self._metadata != digests[_METADATA]:
+        if self._metadata != digests.get(_METADATA):
             raise UserError(f"The history {self._path} is damaged: its metadata ({_METADATA}) are not those saved.")
+        if other := digests.keys() - {_METADATA} ^ {*self.names}:
+            raise UserError(f"The history {self._path} is damaged: '{min(other)}' is missing, or of another run.")
         self._hashes = {}
-        for name, digest in digests.items():
-            if name == _METADATA:
-                continue
+        for name in self.names:
             array = self.array(name)
             if name == CONFIGURATIONS:
                 count, fits = kept, kept <= array.shape[0] <= shape[0] and array.shape[-1] == shape[1]
@@ -167,7 +167,7 @@ class History:
             for first in range(0, count, step):
                 with _damage_named(self._path, f"is damaged in '{name}'"):
                     sha.update(_plain(np.asarray(array[first : min(first + step, count)])))
-            if sha.hexdigest() != digest:
+            if sha.hexdigest() != digests[name]:
                 raise UserError(f"The history {self._path} is damaged: '{name}' is not what was saved.")
 
     def forget_after(self, rows: int) -> None:

@@ -60,13 +60,14 @@ def read(path: Path, notes: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def _saved(path: Path, notes: Mapping[str, Any]) -> bytes:
     """The part of the file that the checkpoint vouches for."""
-    try:
-        size, sha256 = notes[NAME]["bytes"], notes[NAME]["sha256"]
-    except (KeyError, TypeError):  # the checkpoint before the first line
+    if NAME not in notes:  # the checkpoint before the first line
         return b""
+    saved = notes[NAME]
+    if not isinstance(saved, dict) or type(size := saved.get("bytes")) is not int or size < 0:
+        raise UserError("Its checkpoint is damaged: it does not say how long metrics.jsonl was.")
     with path.open("rb") as file:
         data = file.read(min(size, os.fstat(file.fileno()).st_size))
-    if hashlib.sha256(data).hexdigest() != sha256:
+    if hashlib.sha256(data).hexdigest() != saved.get("sha256"):
         raise UserError(
             f"{path} is damaged: its first {size} bytes are not what was saved; put it back, or remove it to go on "
             "without these figures."

@@ -22,7 +22,7 @@ from dlhmc.integrators import INTEGRATORS
 from dlhmc.kernels import DLHMC, HMC, Exact, InstantonHits, Kernel, State
 from dlhmc.leaves import integer, leaf, on_host
 from dlhmc.runs import targets
-from dlhmc.runs.checkpoint import Checkpoints, Notes
+from dlhmc.runs.checkpoint import Checkpoints, Notes, noted
 from dlhmc.runs.config import ObjectSampleConfig, SampleConfig
 from dlhmc.runs.directory import (
     RunDirectory,
@@ -213,12 +213,13 @@ def measured(directory: RunDirectory, config: SampleConfig | ObjectSampleConfig)
     """The measurements of a run so far, every one as it was written."""
     history = History.open(directory.history, "r")
     checkpoints = _checkpoints(directory)
-    step, notes = checkpoints.newest_notes(functools.partial(_verify, config, history))
+    step, notes = checkpoints.newest_notes(functools.partial(require_history, config, history))
     rows = step - config.warmup
     if rows < 1:
         raise UserError(f"{directory.path} has no measurements yet: go on with 'dlhmc resume {directory.path}'.")
-    seconds, step_size = float(notes["seconds"]), notes.get("step_size")
-    return Measured(history, rows, seconds, precision_of(notes), checkpoints.passed_over, step_size)
+    return Measured(
+        history, rows, notes["seconds"], precision_of(notes), checkpoints.passed_over, notes.get("step_size")
+    )
 
 
 def _checkpoints(directory: RunDirectory) -> Checkpoints:
@@ -226,11 +227,14 @@ def _checkpoints(directory: RunDirectory) -> Checkpoints:
     return Checkpoints(directory.checkpoints, run=directory.identity(), create=False, read_only=True)
 
 
-def _verify(config: SampleConfig | ObjectSampleConfig, history: History, step: int, notes: Notes) -> None:
-    """Refuse a history that is not the one of the checkpoint."""
+def require_history(config: SampleConfig | ObjectSampleConfig, history: History, step: int, notes: Notes) -> None:
+    """Refuse notes that make no sense, and a history that is not the one of the checkpoint."""
+    noted(notes, "seconds", float)
+    noted(notes, "step_size", float, type(None))
+    precision_of(notes)
     kept = sum(after <= step for after in _kept_after(config))
     rows = max(0, step - config.warmup)
-    history.verify((config.trajectories, config.chains), rows, kept, notes["history"])
+    history.verify((config.trajectories, config.chains), rows, kept, noted(notes, "history", dict))
 
 
 def _kept_after(config: SampleConfig | ObjectSampleConfig) -> list[int]:
@@ -249,8 +253,12 @@ def examine(planned: Plan, carry: Carry, seed: int, step: int) -> Precision | No
 
 def precision_of(notes: dict[str, Any]) -> Precision | None:
     """What a checkpoint knows of rounding errors."""
-    written = notes.get("precision")
-    return None if written is None else Precision(**written)
+    written = noted(notes, "precision", dict, type(None))
+    if written is None:
+        return None
+    if written.keys() != {*Precision._fields} or not all(type(v) in (int, float, type(None)) for v in written.values()):
+        raise UserError("Its notes are damaged: 'precision' makes no sense.")
+    return Precision(**written)
 
 
 def advice(precision: Precision, config: SampleConfig | ObjectSampleConfig) -> str:
@@ -356,9 +364,9 @@ class Sampling(Work):
         """Take up the newest checkpoint that is intact and whose measurements are."""
         self.history = History.open(self._directory.history)
         step, self.carry, notes = checkpoints.restore(
-            self.carry, functools.partial(_verify, self._config, self.history)
+            self.carry, functools.partial(require_history, self._config, self.history)
         )
-        self.seconds, self.measured = float(notes["seconds"]), max(0, step - self._config.warmup)
+        self.seconds, self.measured = notes["seconds"], max(0, step - self._config.warmup)
         self._precision = precision_of(notes)
         if processes.is_first():
             self.history.forget_after(max(0, step - self._config.warmup))
@@ -443,8 +451,9 @@ class Sampling(Work):
         if planned.kernel.tunable_step_size() is not None:
             tuned = " (tuned)" if planned.tune else ""
             console.print(f"step size {self.step_size:.4g}{tuned}", highlight=False)
-        notes = {"history": self.history.digests()}
-        _verify(self._config, self.history, self.total, notes)  # what was written is what the disk gives back
+        require_history(
+            self._config, self.history, self.total, self.checkpoint()[1]
+        )  # the disk gives back what was written
         stored = Stored(self.history, self._config.trajectories)
         steps = planned.kernel.leapfrog_steps
         summary = summarise(planned.what, quantities, stored, steps, self.seconds, self._precision)

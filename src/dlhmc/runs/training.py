@@ -18,7 +18,7 @@ from rich.console import Console
 
 from dlhmc import models, processes, rng
 from dlhmc.devices import Devices, spread
-from dlhmc.errors import ExitCode
+from dlhmc.errors import ExitCode, UserError
 from dlhmc.files import fingerprint
 from dlhmc.layers import Trajectory
 from dlhmc.layers.rings import default_radii
@@ -27,7 +27,7 @@ from dlhmc.models import ModelConfig
 from dlhmc.names import MaskName, NetworkName, RuleName
 from dlhmc.runs import targets
 from dlhmc.runs.boards import require_boards
-from dlhmc.runs.checkpoint import Checkpoints
+from dlhmc.runs.checkpoint import Checkpoints, Notes, noted
 from dlhmc.runs.config import ObjectTrainConfig, TrainConfig
 from dlhmc.runs.directory import RunDirectory, new_run, objects_run, old_run, write_json
 from dlhmc.runs.loop import PLAIN, Conditions, Work, execute
@@ -266,6 +266,15 @@ def _model_key(seed: Int[Array, ""]) -> Array:
     return rng.step_key(seed, rng.Purpose.MODEL, jnp.zeros((), jnp.uint32))
 
 
+def _require_sense(_: int, notes: Notes) -> None:
+    """Refuse notes that no run has written."""
+    noted(notes, "seconds", float)
+    noted(notes, "nonfinite", int)
+    recent = noted(notes, "recent", dict).values()
+    if not all(type(rows) is list and all(type(row) in (int, float, type(None)) for row in rows) for rows in recent):
+        raise UserError("Its notes are damaged: 'recent' makes no sense.")
+
+
 class Training(Work):
     """Steps of Algorithm 1."""
 
@@ -304,10 +313,10 @@ class Training(Work):
     def resume(self, checkpoints: Checkpoints) -> tuple[int, dict[str, Any]]:
         """Parameters, optimiser, chains, guard, good and best parameters."""
         arrays, static = eqx.partition(self.state, eqx.is_array)
-        step, arrays, notes = checkpoints.restore(arrays)
+        step, arrays, notes = checkpoints.restore(arrays, _require_sense)
         self.state = eqx.combine(arrays, static)
-        self.seconds, self.steps_done = float(notes["seconds"]), step
-        self._nonfinite = int(notes.get("nonfinite", 0))
+        self.seconds, self.steps_done, self._nonfinite = notes["seconds"], step, notes["nonfinite"]
+        # None becomes NaN.
         self._recent = {name: np.asarray(rows, self.state.x.dtype) for name, rows in notes["recent"].items()}
         return step, notes
 
@@ -374,7 +383,9 @@ class Training(Work):
 
     def checkpoint(self) -> tuple[Any, dict[str, Any]]:
         """The whole state, and what the metrics need: averages do not begin afresh when a run goes on."""
-        recent = {name: rows.tolist() for name, rows in self._recent.items()}
+        recent = {
+            name: [row if math.isfinite(row) else None for row in rows.tolist()] for name, rows in self._recent.items()
+        }
         notes = {"seconds": self.seconds, "recent": recent, "nonfinite": self._nonfinite}
         return eqx.filter(self.state, eqx.is_array), notes
 
