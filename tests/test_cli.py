@@ -181,6 +181,34 @@ def test_a_run_from_start_to_summary(capsys):
     )
 
 
+@pytest.fixture
+def printed(capsys):
+    def read(*arguments):
+        assert cli.run(list(arguments)) == ExitCode.OK
+        output = capsys.readouterr()
+        assert output.err == ""
+        return json.loads(output.out)
+
+    return read
+
+
+def test_results_as_json_and_nothing_else(printed):
+    results = printed("sample", *TINY, "--out", "run", "--json")
+    assert results == printed("summary", "run", "--json") == printed("resume", "run", "--json")
+    assert "plaquette" in results
+
+
+@pytest.mark.slow
+def test_more_results_as_json(printed, capsys):
+    printed("sample", *TINY, "--out", "run", "--json")
+    assert printed("doctor", "run", "--json")["checks"] == 1
+    small = ["--steps", "2", "--leapfrog-steps", "1", "--radii", "0", "1", "--chains", "4", "--start", "cold"]
+    trained = printed("train", "--lattice", "4", "4", "--beta", "2", *small, "--out", "trained", "--json")
+    assert trained["steps"] == 2
+    assert cli.run(["summary", "trained"]) == ExitCode.OK
+    assert "acceptance" in capsys.readouterr().out
+
+
 def test_quiet_prints_nothing_at_all():
     """Not even what libraries log: in a process of its own."""
     code = "from dlhmc.cli import main; main()"

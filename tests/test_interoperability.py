@@ -2,7 +2,9 @@
 
 import csv
 import json
+import re
 import warnings
+from pathlib import Path
 
 import blackjax.util
 import jax
@@ -186,6 +188,19 @@ def test_other_files(name, reason, tmp_path):
 
 
 # Kernels and metrics.
+
+
+def test_the_page(tmp_path, monkeypatch):
+    """What docs/interoperability.md shows runs as it stands there."""
+    monkeypatch.chdir(tmp_path)
+    amount = {"chains": 4, "trajectories": 200, "warmup": 0, "start": "cold"}
+    dlhmc.sample(dlhmc.HMC(TARGET, step_size=0.2, steps=4), **amount, out="runs/hmc7", progress=False)
+    page = Path(__file__).parents[1] / "docs" / "interoperability.md"
+    names: dict[str, object] = {}
+    for code in re.findall(r"^```python\n(.*?)^```$", page.read_text(encoding="utf-8"), re.M | re.S):
+        exec(code, names)  # noqa: S102 our own page
+    assert names["obs"]["plaquette"].dvalue > 0
+    assert names["states"].x.shape == (100, 2, 8, 8, 64)
 
 
 def test_a_loop_of_blackjax():

@@ -19,7 +19,7 @@ from dlhmc.processes import Membership, join
 LATTICE = ["--lattice", "4", "4", "--beta", "2", "--chains", "8", "--seed", "3", "--start", "cold"]
 # A chunk is one trajectory: time enough to be killed between two.
 SAMPLING = ["sample", *LATTICE, "--leapfrog-steps", "3", "--warmup", "6", "--chunk", "1", "--quiet"]
-LONG = [*SAMPLING, "--trajectories", "300", "--keep-configurations", "2"]
+LONG = [*SAMPLING, "--trajectories", "120", "--keep-configurations", "2"]
 TRAINING = ["train", *LATTICE, "--leapfrog-steps", "2", "--burn-in", "2", "--radii", "0", "1", "2", "--steps", "100"]
 _PATIENCE = 240
 
@@ -98,7 +98,7 @@ def test_killed_and_terminated_and_still_the_same(tmp_path, launch):
     # The end of a batch job, of which only one process hears.
     before = len((run / "metrics.jsonl").read_text().splitlines())
     pair = launch("resume", str(run), "--quiet")
-    pair.wait_for_line(run / "metrics.jsonl", before + 5 if before < 250 else 1)
+    pair.wait_for_line(run / "metrics.jsonl", before + 5 if before < 100 else 1)
     pair.processes[1].send_signal(signal.SIGTERM)
     codes, printed = pair.end()
     assert codes == [ExitCode.TERMINATED] * 2, printed

@@ -30,6 +30,7 @@ def test_two_processes_and_two_devices_run_when_told_to(monkeypatch, tmp_path):
     monkeypatch.setattr(scaling, "NUMBERS", (1, 2))
     monkeypatch.setattr(scaling, "WORKS", ("sampling",))
     written = io.StringIO()
-    scaling.scaling(1, tmp_path / "table.md", Console(file=written, width=200))
+    measured = scaling.scaling(1, tmp_path / "table.md", Console(file=written, width=200))["setups"]
+    assert all(setup["chain_steps_per_second"] > 0 for setup in measured)
     assert "processes" in written.getvalue()
     assert (tmp_path / "table.md").read_text().count("| processes |") == 4

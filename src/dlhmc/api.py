@@ -28,7 +28,7 @@ from dlhmc.comparison.config import ObjectCompareConfig
 from dlhmc.comparison.contestants import contestant_of
 from dlhmc.comparison.results import Entry, Results
 from dlhmc.describe import describe_kernel, describe_target, fingerprint
-from dlhmc.errors import UserError
+from dlhmc.errors import UserError, in_words_of_python
 from dlhmc.export import read
 from dlhmc.kernels import DLHMC, Kernel
 from dlhmc.kernels.watching import Watching
@@ -56,6 +56,7 @@ Progress: TypeAlias = bool | Callback
 # Sampling.
 
 
+@in_words_of_python()
 def sample(
     kernel: Kernel,
     *,
@@ -169,6 +170,7 @@ class Trained:
         return f"{len(self.trajectory)} layers after {self.data.sizes['step']} steps: {figures}"
 
 
+@in_words_of_python()
 def build_trajectory(
     target: Target,
     network: NetworkName | NetworkFactory | None = None,
@@ -246,6 +248,7 @@ def _model(
     return config, None if isinstance(network, str) else network, own_rule
 
 
+@in_words_of_python()
 def train(
     target: Target,
     trajectory: Trajectory | NetworkName | NetworkFactory | None = None,
@@ -387,6 +390,7 @@ def _model_target(target: Target) -> dict[str, Any]:
     return {"name": "u1" if isinstance(target, U1) else type(target).__name__} | describe_target(target)
 
 
+@in_words_of_python()
 def load_kernel(model: str | Path, target: Target, like: Trajectory | None = None) -> DLHMC:
     """The trained sampler of a model: a file, a training run, or a name from `dlhmc models`.
 
@@ -436,6 +440,7 @@ class Comparison:
         return table.markdown(self.results)
 
 
+@in_words_of_python()
 def compare(
     target: Target,
     kernels: Mapping[str, Kernel] | None = None,
@@ -523,6 +528,7 @@ def compare(
 # What is on disk.
 
 
+@in_words_of_python()
 def load(path: str | Path) -> Measurements | Comparison:
     """A result from disk: a sampling run or a comparison by its directory, or a file that `save` has written."""
     path = Path(path)

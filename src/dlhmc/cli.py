@@ -49,6 +49,22 @@ class Quietable(Compiling):
 
     quiet: Switch = False
     """print nothing but errors"""
+    json: Switch = False
+    """print the results as JSON at the end, and nothing else"""
+
+    @property
+    def hushed(self) -> bool:
+        """Whether progress and tables are not wanted."""
+        return self.quiet or self.json
+
+    def conclude(self, code: ExitCode, directory: Path) -> ExitCode:
+        """Print the results of a finished run, if asked to."""
+        if self.json and code == ExitCode.OK:
+            from dlhmc.processes import is_first
+
+            if is_first():
+                _print_json(_results(directory, _console(quiet=True)))
+        return code
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -67,7 +83,7 @@ class NewRun(Quietable):
         """Run the command."""
         out = self.out or self.settings.default_directory
         if not self.dry_run:
-            return self.run(out)
+            return self.conclude(self.run(out), out)
         from dlhmc.runs.directory import RunDirectory
 
         RunDirectory(out).refuse_if_taken()
@@ -112,7 +128,7 @@ class LongRun(Quietable):
         limit = None if self.time_limit is None else parse_duration(self.time_limit)
         join(Membership(self.coordinator, self.process_id, self.num_processes))
         check_every = parse_duration(self.check_every)
-        return Conditions(self.devices, self.split_lattice, limit, self.quiet, check_every)
+        return Conditions(self.devices, self.split_lattice, limit, self.hushed, check_every)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -175,7 +191,7 @@ class Compare(NewRun):
         """Do it, in a new directory."""
         from dlhmc.comparison.command import compare
 
-        return compare(self.settings, out, _console(), quiet=self.quiet)
+        return compare(self.settings, out, _console(quiet=self.hushed), quiet=self.hushed)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -193,7 +209,7 @@ class Reproduce(NewRun):
         """Do it, in a new directory."""
         from dlhmc.reproduction.command import reproduce
 
-        return reproduce(self.settings, out, _console(), quiet=self.quiet)
+        return reproduce(self.settings, out, _console(quiet=self.hushed), quiet=self.hushed)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -236,7 +252,7 @@ class Resume(LongRun):
             from dlhmc.reproduction.command import resume
         else:
             from dlhmc.runs.sampling import resume
-        return resume(self.directory, _console(), self.begin())
+        return self.conclude(resume(self.directory, _console(), self.begin()), self.directory)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -250,18 +266,9 @@ class Summary:
 
     def __call__(self) -> ExitCode:
         """Run the command."""
-        from dlhmc.runs.directory import run_kind
-
-        kind = run_kind(self.directory)
-        if kind.startswith("compare"):
-            from dlhmc.comparison.command import show_results as show_summary
-        elif kind == "sample-objects":
-            from dlhmc.samples import show_summary
-        else:
-            from dlhmc.runs.sampling import show_summary
-        summary = show_summary(self.directory, _console(quiet=self.json))
+        results = _results(self.directory, _console(quiet=self.json))
         if self.json:
-            _print_json(summary)
+            _print_json(results)
         return ExitCode.OK
 
 
@@ -381,11 +388,12 @@ class Doctor(Compiling):
     def __call__(self) -> ExitCode:
         """Run the command."""
         if self.directory is not None:
-            if self.json:
-                raise UserError("--json is for the check of this machine: leave out the directory.")
             from dlhmc.runs.sampling import check_run
 
-            return check_run(self.directory, _console())
+            code, rounding = check_run(self.directory, _console(quiet=self.json))
+            if self.json:
+                _print_json(rounding)
+            return code
         from dlhmc.doctor import examine, show
         from dlhmc.processes import is_first, join
 
@@ -414,12 +422,9 @@ class Bench(Compiling):
     def __call__(self) -> ExitCode:
         """Run the command."""
         if self.scaling:
-            if self.json:
-                raise UserError("--json is for the benchmark of steps: leave out --scaling.")
-            from dlhmc.scaling import scaling
-
-            return scaling(self.rounds, self.out, _console())
-        from dlhmc.bench import bench
+            from dlhmc.scaling import scaling as bench
+        else:
+            from dlhmc.bench import bench
 
         measured = bench(self.rounds, self.out, _console(quiet=self.json))
         if self.json:
@@ -630,6 +635,24 @@ def _history_text(config: SampleConfig) -> str:
     kept = config.keep_configurations * math.prod(build(config).shape) * config.chains * 4 / 1e6
     total = (history + kept) * (2 if config.float64 else 1)
     return f"at most {total:.0f} MB of history (before compression)"
+
+
+def _results(directory: Path, console: "Console") -> dict[str, Any]:
+    """Show the results of a run of any kind, and return them."""
+    from dlhmc.runs.directory import run_kind
+
+    kind = run_kind(directory)
+    if kind.startswith("compare"):
+        from dlhmc.comparison.command import show_results
+    elif kind.startswith("train"):
+        from dlhmc.runs.training import show_results
+    elif kind == "reproduce":
+        from dlhmc.reproduction.command import show_results
+    elif kind == "sample-objects":
+        from dlhmc.samples import show_summary as show_results
+    else:
+        from dlhmc.runs.sampling import show_summary as show_results
+    return show_results(directory, console)
 
 
 def _print_json(content: object) -> None:

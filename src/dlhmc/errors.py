@@ -1,10 +1,29 @@
 """Errors that a user can cause, and how a command ends."""
 
+import contextlib
 import enum
+import re
+from collections.abc import Iterator
 
 
 class UserError(Exception):
     """One sentence that says what is wrong and what to do; shown without a traceback."""
+
+
+@contextlib.contextmanager
+def in_words_of_python() -> Iterator[None]:
+    """Name arguments of functions where a sentence names options of commands.
+
+    >>> with in_words_of_python():
+    ...     raise UserError("--step-size is 0, but must be positive.")
+    Traceback (most recent call last):
+    dlhmc.errors.UserError: step_size is 0, but must be positive.
+    """
+    try:
+        yield
+    except UserError as error:
+        said = re.sub(r"--([a-z][a-z0-9-]*)", lambda option: option[1].replace("-", "_"), str(error))
+        raise UserError(said) from error.__cause__
 
 
 class ExitCode(enum.IntEnum):

@@ -18,7 +18,7 @@ from typing import IO, Any, Literal, cast
 from rich.console import Console
 from rich.markdown import Markdown
 
-from dlhmc.errors import ExitCode, UserError
+from dlhmc.errors import UserError
 from dlhmc.processes import Membership, join
 from dlhmc.runs import sampling, training
 from dlhmc.runs.config import SampleConfig, TrainConfig
@@ -47,9 +47,10 @@ class Setup:
     chains: int
 
 
-def scaling(rounds: int, out: Path | None, console: Console) -> ExitCode:
-    """Measure, print, and write the tables if asked to."""
-    report = "\n\n".join(_table(work, _measured(work, rounds, console)) for work in WORKS)
+def scaling(rounds: int, out: Path | None, console: Console) -> dict[str, Any]:
+    """Measure, print, write the tables if asked to, and return what was measured."""
+    measured = {work: _measured(work, rounds, console) for work in WORKS}
+    report = "\n\n".join(_table(work, throughput) for work, throughput in measured.items())
     report += (
         f"\n\n{len(os.sched_getaffinity(0))} cores; fastest of {rounds} rounds, in each of which all took turns.\n"
     )
@@ -57,7 +58,8 @@ def scaling(rounds: int, out: Path | None, console: Console) -> ExitCode:
     if out is not None:
         out.write_text(report, encoding="utf-8")
         console.print(f"written to {out}", highlight=False)
-    return ExitCode.OK
+    rates = [(setup, rate) for throughput in measured.values() for setup, rate in throughput.items()]
+    return {"setups": [dataclasses.asdict(setup) | {"chain_steps_per_second": rate} for setup, rate in rates]}
 
 
 def setups(work: Work) -> list[Setup]:

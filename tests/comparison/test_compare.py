@@ -51,7 +51,7 @@ def finished(untrained, tmp_path_factory):
         ("leapfrog",),
         lengths=(1.0,),
         hit_lengths=(1.0,),
-        step_sizes=(0.2, 0.25, 0.01),
+        step_sizes=(0.2, 0.25, 0.02),
         chains=64,
         precision=0.05,
         budget=200.0,
@@ -68,11 +68,11 @@ def entries(results):
 def test_every_sampler_is_measured_or_dropped(finished):
     _, results, output = finished
     found = entries(results)
-    names = ["leapfrog 1/5", "leapfrog 1/4", "leapfrog 1/100", "leapfrog 1/5 + 1 hit", "exact draws", "model untrained"]
+    names = ["leapfrog 1/5", "leapfrog 1/4", "leapfrog 1/50", "leapfrog 1/5 + 1 hit", "exact draws", "model untrained"]
     assert list(found) == names
     assert results["finished"]
-    # Twenty times the steps for the same τ_int: dropped, unless a fast machine knows its τ_int before the first look.
-    status = found.pop("leapfrog 1/100")["status"]
+    # Ten times the steps for the same τ_int: dropped, unless a fast machine knows its τ_int before the first look.
+    status = found.pop("leapfrog 1/50")["status"]
     assert status in ("dropped", "measured")
     for name, entry in found.items():
         assert entry["status"] == "measured"
@@ -131,7 +131,7 @@ def test_costs_follow_from_autocorrelation_times(finished):
 
 def test_tables_and_histories_are_files_that_others_read(finished):
     path, results, _ = finished
-    assert load(CompareConfig, path / "config.toml").step_sizes == (0.2, 0.25, 0.01)
+    assert load(CompareConfig, path / "config.toml").step_sizes == (0.2, 0.25, 0.02)
     with (path / "table.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     found = entries(results)

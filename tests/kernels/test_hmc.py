@@ -85,6 +85,7 @@ def test_tuned_step_size_gives_the_wanted_acceptance(integrator, chains, wanted)
     target = U1((8, 8), 5.0)
     kernel = HMC(target, 0.1, 10, INTEGRATORS[integrator])
     x = jax.jit(lambda draws, key: draws.draw(key, chains, jnp.float32))(target.exact_draws(), jax.random.key(0))
+    trajectories = 500 if chains < 100 else 200
 
     @eqx.filter_jit
     def warm_up(kernel, state, tuner):
@@ -93,7 +94,7 @@ def test_tuned_step_size_gives_the_wanted_acceptance(integrator, chains, wanted)
             state, info = kernel.with_step_size(tuner.step_size).step(jax.random.key(i), state)
             return state, tuner.update(info.acceptance, jnp.float32(wanted))
 
-        return jax.lax.fori_loop(0, 500, body, (state, tuner))
+        return jax.lax.fori_loop(0, trajectories, body, (state, tuner))
 
     @eqx.filter_jit
     def measure(kernel, state):
@@ -102,7 +103,7 @@ def test_tuned_step_size_gives_the_wanted_acceptance(integrator, chains, wanted)
             state, info = kernel.step(jax.random.key(10_000 + i), state)
             return state, total + info.acceptance.mean()
 
-        return jax.lax.fori_loop(0, 500, body, (state, jnp.float32(0)))[1] / 500
+        return jax.lax.fori_loop(0, trajectories, body, (state, jnp.float32(0)))[1] / trajectories
 
     state, tuner = warm_up(kernel, State(x), StepSizeTuner.start(kernel.step_size))
     acceptance = float(measure(kernel.with_step_size(tuner.result), state))

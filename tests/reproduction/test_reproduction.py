@@ -86,6 +86,13 @@ def test_everything_is_there(finished):
 
 
 @pytest.mark.slow
+def test_results_are_those_of_the_comparisons(finished, capsys):
+    assert cli.run(["summary", str(finished[0]), "--json"]) == ExitCode.OK
+    for results in json.loads(capsys.readouterr().out).values():
+        assert results["entries"]
+
+
+@pytest.mark.slow
 def test_tables_agree_with_the_comparisons(finished):
     path, _ = finished
     rows = list(csv.DictReader((path / "tables" / "cost.csv").read_text().splitlines()))

@@ -1,8 +1,10 @@
 """Runs on targets in flat space; a trained sampler crosses between modes where HMC of as many steps does not."""
 
+import dataclasses
 import io
 import json
 
+import jax
 import numpy as np
 import pytest
 from rich.console import Console
@@ -64,17 +66,28 @@ def test_trained_chains_cross_between_modes_and_hmc_does_not(trained, tmp_path):
         assert abs(result[name]["z"]) < 4, (name, result[name])  # a new seed would fail with probability 3e-4
     assert result["tau_int_mode"]["value"] < 2
     assert not any("charge" in name for name in result)
-
-
-def test_a_model_knows_its_target(trained, tmp_path, capsys):
     assert models.read_description(RunDirectory(trained).model)["target"] == {"name": "mixture"}
-    assert cli.run(["sample", "--model", str(trained), "--dry-run"]) == ExitCode.OK
+
+
+@pytest.fixture
+def untrained(tmp_path_factory):
+    """A model file, as training would write it."""
+    path = tmp_path_factory.mktemp("model") / "mixture.npz"
+    config = models.ModelConfig(leapfrog_steps=2, hidden=(4,), rule="affine")
+    trajectory = models.build(config, standard["mixture"](), jax.random.key(0))
+    settings = {"model": dataclasses.asdict(config), "target": {"name": "mixture"}, "symmetric": False}
+    models.save(path, trajectory, settings)
+    return path
+
+
+def test_a_model_knows_its_target(untrained, tmp_path, capsys):
+    assert cli.run(["sample", "--model", str(untrained), "--dry-run"]) == ExitCode.OK
     assert "target = mixture" in capsys.readouterr().out
     for other in ({"target": "funnel"}, {"lattice": (4, 4)}):
         with pytest.raises(UserError, match=r"trained for the target mixture, not (funnel|u1): give --target mixture"):
-            sample(SampleConfig(model=str(trained), **other), tmp_path / "s", console())
+            sample(SampleConfig(model=str(untrained), **other), tmp_path / "s", console())
     with pytest.raises(UserError, match="trained for the target mixture, not rough-well"):
-        train(TrainConfig(target="rough-well", model=str(trained), steps=1), tmp_path / "t", console())
+        train(TrainConfig(target="rough-well", model=str(untrained), steps=1), tmp_path / "t", console())
     assert list(tmp_path.iterdir()) == []
 
 

@@ -47,10 +47,12 @@ class Runs(NamedTuple):
                 runs.comparisons.append(Comparison.open(path))
             elif kind == "train":
                 runs.trainings.append(path)
-            elif kind == "sample":
+            elif kind in ("sample", "sample-objects"):
                 runs.samplings.append(path)
             else:
-                raise UserError(f"{path} holds a run of kind '{kind}', which has no report.")
+                raise UserError(
+                    f"{path} holds a run of kind '{kind}', which has no report: look at it in Python with dlhmc.load."
+                )
         runs.comparisons.sort(key=lambda comparison: comparison.results.beta)
         return runs
 
@@ -135,8 +137,9 @@ def _how_to_repeat(paths: Sequence[Path]) -> Section:
         kind = manifest["kind"]
         versions = ", ".join(f"{name} {version}" for name, version in manifest["versions"].items())
         devices = ", ".join(manifest["devices"])
+        if not kind.endswith("-objects"):  # those are made by someone's program
+            blocks.append(Code(f"{path.name}: once more", f"dlhmc {kind} --config config.toml --out again"))
         blocks += [
-            Code(f"{path.name}: once more", f"dlhmc {kind} --config config.toml --out again"),
             Code(f"{path.name}: config.toml", directory.config.read_text(encoding="utf-8")),
             Text(
                 f"Made {manifest['created']} with Python {manifest['python']} on {devices} ({manifest['machine']}): "

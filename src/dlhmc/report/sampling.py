@@ -1,5 +1,6 @@
 """Chart and table of a sampling run."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -7,26 +8,25 @@ import numpy as np
 
 from dlhmc.errors import UserError
 from dlhmc.report.charts import BLUE, VERMILION, Chart, Panel, Series, Table
-from dlhmc.runs.config import SampleConfig
-from dlhmc.runs.directory import open_run, read_json, require_newest
+from dlhmc.runs.config import ObjectSampleConfig, SampleConfig
+from dlhmc.runs.directory import RunDirectory, open_run, read_json, require_newest, run_kind
 from dlhmc.runs.sampling import measured
 from dlhmc.runs.summary import shown_mean, shown_time
-from dlhmc.runs.targets import build
-from dlhmc.targets import Target
 
+_OBJECTS = "sample-objects"
 _SHOWN_STEPS = 1000
 
 
 def sampling_chart(path: Path) -> Chart:
     """The slow observables of one chain against the Monte Carlo step."""
-    directory, config = open_run("sample", SampleConfig, path)
-    found, target = measured(directory, config), build(config)
+    found = measured(*_open(path))
     require_newest(path, found.problems)
     panels = []
-    for name, colour in zip(target.slow, (VERMILION, BLUE), strict=False):
+    slow = json.loads(found.history.attributes["quantities"])["slow"]
+    for name, colour in zip(slow, (VERMILION, BLUE), strict=False):
         values = np.asarray(found.history.array(name)[: min(_SHOWN_STEPS, found.rows), 0])
         label = name.replace("_", " ")
-        kind = "steps" if name == target.sector else "line"
+        kind = "steps" if np.all(values == np.round(values)) else "line"  # of a charge
         series = Series(label, list(range(1, len(values) + 1)), values.tolist(), kind, colour)  # type: ignore[arg-type]
         panels.append(Panel("Monte Carlo step (trajectories)", label, [series]))
     return Chart(
@@ -40,23 +40,31 @@ def sampling_chart(path: Path) -> Chart:
 
 def sampling_table(path: Path) -> Table:
     """What a finished run has measured, beside exact values."""
-    directory, config = open_run("sample", SampleConfig, path)
+    directory, _ = _open(path)
     try:
-        return _table(read_json(directory.summary, directory.identity()), build(config))
+        return _table(read_json(directory.summary, directory.identity()))
     except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         raise UserError(f"{directory.summary} is damaged or of another version of dlhmc: {error!r}.") from None
 
 
-def _table(summary: dict[str, Any], target: Target) -> Table:
+def _open(path: Path) -> tuple[RunDirectory, SampleConfig | ObjectSampleConfig]:
+    """Of a command, or of objects made in Python."""
+    if run_kind(path) == _OBJECTS:
+        return open_run(_OBJECTS, ObjectSampleConfig, path)
+    return open_run("sample", SampleConfig, path)
+
+
+def _table(summary: dict[str, Any]) -> Table:
     rows = []
-    for name in target.moments:
+    for name in [name for name, entry in summary.items() if isinstance(entry, dict) and "exact" in entry]:
         entry = summary[name]
         exact = "" if entry["exact"] is None else f"{entry['exact']:.6f}"
         deviation = "" if entry["z"] is None else f"{entry['z']:+.1f}"
         rows.append((name.replace("_", " "), shown_mean(entry), exact, deviation))
     rows += [
-        (f"τ_{{int}} of {name.replace('_', ' ')}", shown_time(summary[f"tau_int_{name}"]), "", "")
-        for name in target.slow
+        (f"τ_{{int}} of {name.removeprefix('tau_int_').replace('_', ' ')}", shown_time(entry), "", "")
+        for name, entry in summary.items()
+        if name.startswith("tau_int_")
     ]
     rows.append(("acceptance", f"{summary['acceptance']:.4f}", "", ""))
     rows.append(("µs a trajectory and chain", f"{summary['microseconds_per_trajectory']:.4g}", "", ""))

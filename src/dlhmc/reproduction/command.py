@@ -6,11 +6,12 @@ import math
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from rich.console import Console
 
 from dlhmc import processes
+from dlhmc.comparison import command as comparing
 from dlhmc.comparison.command import RESULTS, compare
 from dlhmc.errors import ExitCode, UserError
 from dlhmc.layers.rings import default_radii
@@ -19,7 +20,7 @@ from dlhmc.report.command import report
 from dlhmc.report.comparisons import Comparison
 from dlhmc.reproduction.config import ReproduceConfig, comparison_name, training_name
 from dlhmc.runs import training
-from dlhmc.runs.directory import RunDirectory, new_run, old_run
+from dlhmc.runs.directory import RunDirectory, new_run, old_run, open_run
 from dlhmc.runs.loop import PLAIN, Conditions
 from dlhmc.runs.progress import format_duration
 
@@ -51,6 +52,19 @@ def resume(path: Path, console: Console, conditions: Conditions = PLAIN) -> Exit
         raise UserError("A reproduction runs in one process on one device, without limits: leave such options out.")
     with old_run("reproduce", ReproduceConfig, path) as (_, config):
         return _run(config, path, console, quiet=conditions.quiet)
+
+
+def show_results(path: Path, console: Console) -> dict[str, Any]:
+    """The comparisons that are done, by β."""
+    _, config = open_run("reproduce", ReproduceConfig, path)
+    results = {}
+    for beta in config.betas:
+        if (path / comparison_name(beta) / RESULTS).exists():
+            console.print(f"β = {beta:g}", style="bold", highlight=False)
+            results[f"{beta:g}"] = comparing.show_results(path / comparison_name(beta), console)
+    if not results:
+        raise UserError(f"{path} has no results yet: go on with 'dlhmc resume {path}'.")
+    return results
 
 
 def _run(config: ReproduceConfig, path: Path, console: Console, *, quiet: bool) -> ExitCode:

@@ -45,6 +45,7 @@ from dlhmc.targets import ExactDraws, Target
 _FIRST_GUESS_OF_STEP_SIZE = 0.1
 # Records of a chunk wait in memory until it is done: at most this many numbers of each kind.
 _BUFFER_NUMBERS = 2**19
+_CAPACITY = 4096
 
 
 class Plan(NamedTuple):
@@ -272,7 +273,7 @@ def advice(precision: Precision, config: SampleConfig | ObjectSampleConfig) -> s
     )
 
 
-def check_run(path: Path, console: Console) -> ExitCode:
+def check_run(path: Path, console: Console) -> tuple[ExitCode, dict[str, Any]]:
     """The rounding errors of a run, finished or not, at its last checkpoint."""
     directory, config = open_run("sample", SampleConfig, path)
     with jax.enable_x64(config.float64):
@@ -282,12 +283,12 @@ def check_run(path: Path, console: Console) -> ExitCode:
         found = examine(planned, carry, config.seed, step)
     if found is None:
         console.print(f"the kernel {config.kernel} makes no trajectories: there is nothing to check", highlight=False)
-        return ExitCode.OK
+        return ExitCode.OK, {}
     if not found.fine:
         console.print(advice(found, config), style="red", markup=False, highlight=False, soft_wrap=True)
-        return ExitCode.WRONG
+        return ExitCode.WRONG, found._asdict()
     console.print(f"rounding errors are small: {found}", markup=False, highlight=False, soft_wrap=True)
-    return ExitCode.OK
+    return ExitCode.OK, found._asdict()
 
 
 class Sampling(Work):
@@ -312,7 +313,8 @@ class Sampling(Work):
         self.title, self.unit = str(planned.what["kernel"]), "trajectories"
         self.plan = planned
         self.total = config.warmup + config.trajectories
-        self.capacity = max(1, min(self.total, config.chunk or 4096, _BUFFER_NUMBERS // config.chains))
+        # Whatever the length of the run: those of another length find their program compiled.
+        self.capacity = max(1, min(config.chunk or _CAPACITY, _BUFFER_NUMBERS // config.chains))
         self._devices = devices
         self._schedule = Schedule(
             integer(config.seed, np.uint32), integer(config.warmup), leaf(config.target_acceptance)

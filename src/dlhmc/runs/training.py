@@ -29,7 +29,7 @@ from dlhmc.runs import targets
 from dlhmc.runs.boards import require_boards
 from dlhmc.runs.checkpoint import Checkpoints, Notes, noted
 from dlhmc.runs.config import ObjectTrainConfig, TrainConfig
-from dlhmc.runs.directory import RunDirectory, new_run, objects_run, old_run, write_json
+from dlhmc.runs.directory import RunDirectory, new_run, objects_run, old_run, read_json, write_json
 from dlhmc.runs.loop import PLAIN, Conditions, Work, execute
 from dlhmc.runs.progress import format_duration
 from dlhmc.runs.summary import nonfinite_figures, show_warnings
@@ -266,6 +266,19 @@ def _model_key(seed: Int[Array, ""]) -> Array:
     return rng.step_key(seed, rng.Purpose.MODEL, jnp.zeros((), jnp.uint32))
 
 
+def show_results(path: Path, console: Console) -> dict[str, Any]:
+    """The results of a finished training run."""
+    directory = RunDirectory(path)
+    if not directory.summary.exists():
+        raise UserError(f"{path} has no trained model yet: go on with 'dlhmc resume {path}'.")
+    results = read_json(directory.summary, directory.identity())
+    for name, value in results.items():
+        if isinstance(value, int | float):
+            console.print(f"{name.replace('_', ' '):<20} {value:.4g}", markup=False, highlight=False)
+    show_warnings(results, console)
+    return results
+
+
 def _require_sense(_: int, notes: Notes) -> None:
     """Refuse notes that no run has written."""
     noted(notes, "seconds", float)
@@ -297,7 +310,7 @@ class Training(Work):
         self.title, self.unit = f"train {what}", "steps"
         self.total = config.steps
         self.tensorboard, self.wandb = config.tensorboard, config.wandb
-        self.capacity = max(1, min(config.steps, config.chunk or _CAPACITY))
+        self.capacity = config.chunk or _CAPACITY
         self.seconds = 0.0
         self.steps_done = 0
         self._recent: dict[str, NDArray[Any]] = {}
