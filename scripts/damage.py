@@ -22,12 +22,16 @@ import numpy as np
 import zarr
 from rich.console import Console
 
+from dlhmc.comparison.command import compare, show_results
+from dlhmc.comparison.config import CompareConfig
 from dlhmc.errors import ExitCode, UserError
 from dlhmc.leaves import by_name, digest
+from dlhmc.report.comparisons import Comparison, cost_table
 from dlhmc.report.sampling import sampling_chart, sampling_table
 from dlhmc.report.training import training_charts
 from dlhmc.runs import sampling, training
 from dlhmc.runs.config import SampleConfig, TrainConfig
+from dlhmc.runs.directory import run_kind
 from dlhmc.targets import U1
 
 SAMPLE: dict[str, Any] = {
@@ -39,6 +43,16 @@ SAMPLE: dict[str, Any] = {
     "start": "cold",
 }
 TRAIN: dict[str, Any] = {"lattice": (4, 4), "beta": 2.0, "chains": 4, "steps": 20, "burn_in": 1, "start": "cold"}
+COMPARE: dict[str, Any] = {
+    "lattice": (4, 4),
+    "beta": 2.0,
+    "integrators": ("leapfrog",),
+    "lengths": (1.0,),
+    "step_sizes": (0.25,),
+    "hit_lengths": (1.0,),
+    "chains": 16,
+    "budget": 2.0,
+}
 Command = Callable[[Path], Any]
 
 
@@ -51,13 +65,14 @@ def main() -> int:
 
 
 def sweep(directory: Path) -> collections.Counter[str]:
-    """All files of a sampling and of a training run."""
+    """All files of a sampling and a training run and of a comparison."""
     counts: collections.Counter[str] = collections.Counter(wrong=0)
     screen = Console(file=io.StringIO())
     for name in ("one", "other"):
         seed = 1 if name == "one" else 2
         sampling.sample(SampleConfig(**SAMPLE, seed=seed, chunk=20), directory / "sample" / name, screen)
         training.train(TrainConfig(**TRAIN, seed=seed, chunk=5), directory / "train" / name, screen)
+        compare(CompareConfig(**COMPARE, seed=seed), directory / "compare" / name, screen, quiet=True)
     for kind, commands in COMMANDS.items():
         one, other = directory / kind / "one", directory / kind / "other"
         files = sorted(file for file in one.rglob("*") if file.is_file() and file.name != ".lock")
@@ -186,8 +201,23 @@ def curves(path: Path) -> Any:
     return [[series.y for series in panel.series] for panel in training_charts([path])[0].panels]
 
 
+def compared(path: Path) -> Any:
+    """`dlhmc summary` of a comparison."""
+    run_kind(path)
+    return show_results(path, Console(file=io.StringIO()))
+
+
+def races(path: Path) -> Any:
+    """The section of a comparison in `dlhmc report`."""
+    run_kind(path)
+    comparison = Comparison.open(path)
+    histories = [comparison.history(entry, "charge") for entry in comparison.results.entries]
+    return cost_table([comparison]).rows, [digest(history) for history in histories]
+
+
 COMMANDS: dict[str, dict[str, Command]] = {
     "sample": {"summary": summary, "report": report, "resume": resumed},
+    "compare": {"summary of a comparison": compared, "report of a comparison": races},
     "train": {"sample --model": sampled, "report of training": curves, "resume of training": trained},
 }
 

@@ -1,5 +1,6 @@
 """Two processes on one machine, connected by Gloo: the same numbers as one, and an end when one of them dies."""
 
+import json
 import os
 import signal
 import socket
@@ -152,6 +153,9 @@ def test_one_process_and_then_two(tmp_path, launch):
     short = [*SAMPLING, "--trajectories", "20", "--keep-configurations", "2"]
     assert cli.run([*short, "--out", str(alone)]) == ExitCode.OK
     assert cli.run([*short, "--out", str(run), "--time-limit", "0s"]) == ExitCode.TIME_OVER
-    codes, printed = launch("resume", str(run), "--quiet").end()
+    codes, printed = launch("resume", str(run), "--quiet", "--check-every", "0s").end()
     assert codes == [ExitCode.OK] * 2, printed
     same_history(alone, run)
+    precision = json.loads((run / "summary.json").read_text())["precision"]
+    assert precision["checks"] >= 20
+    assert precision["acceptance_error"] < 1e-3

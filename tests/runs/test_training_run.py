@@ -3,6 +3,7 @@
 import io
 import json
 import re
+import shutil
 import sys
 
 import equinox as eqx
@@ -15,6 +16,7 @@ from small_runs import assert_tensorboard_shows_the_metrics, shown_by_tensorboar
 from dlhmc import cli, models
 from dlhmc.devices import Devices
 from dlhmc.errors import ExitCode, UserError
+from dlhmc.report.training import training_charts
 from dlhmc.runs.checkpoint import Checkpoints
 from dlhmc.runs.config import SampleConfig, TrainConfig, load, save
 from dlhmc.runs.directory import RunDirectory, new_run
@@ -82,6 +84,13 @@ def test_gradients_that_are_not_finite_end_the_run_with_everything_saved(tmp_pat
     assert all(np.isfinite(array).all() for array in arrays_of(path / "model.npz").values())
     with pytest.raises(UserError, match="again and again"):  # its last checkpoint can be read
         resume(path, console())
+
+
+def test_curves_of_a_run_that_has_lost_its_last_checkpoint_are_not_shown(finished, tmp_path):
+    copied = shutil.copytree(finished, tmp_path / "copied")
+    (copied / "checkpoints" / "12.npz").unlink()
+    with pytest.raises(UserError, match=r"the checkpoint of step 12 is missing.*dlhmc resume"):
+        training_charts([copied])
 
 
 def final_state(path, config):

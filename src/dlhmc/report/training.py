@@ -35,8 +35,8 @@ class Training(NamedTuple):
         directory, config = open_run("train", TrainConfig, path)
         schedule = learning_rate(config.rate_schedule, config.learning_rate, config.steps, config.rate_warmup)
         checkpoints = Checkpoints(directory.checkpoints, run=directory.identity(), create=False, read_only=True)
-        notes = checkpoints.newest_notes()[1]
-        require_newest(path, checkpoints.passed_over)
+        step, notes = checkpoints.newest_notes()
+        require_newest(path, checkpoints.passed_over or directory.what_is_lost(step, config.steps))
         rows = metrics.read(directory.metrics, notes)
         for row in rows:
             row["rate"] = float(schedule(row["step"])) * row.get("rate_factor", 1.0)

@@ -71,6 +71,10 @@ class RunDirectory:
         """Whether there is one, intact or not."""
         return any(self.checkpoints.glob("[0-9]*.npz"))
 
+    def what_is_lost(self, step: int, total: int) -> list[str]:
+        """A run that has its results had reached its end: a checkpoint before it is not the newest one."""
+        return [f"the checkpoint of step {total} is missing"] if self.summary.exists() and step < total else []
+
     def clear(self) -> None:
         """Remove what a run that died before its first checkpoint had begun to make."""
         for path in (self.history, self.checkpoints):

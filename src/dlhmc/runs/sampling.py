@@ -219,7 +219,12 @@ def measured(directory: RunDirectory, config: SampleConfig | ObjectSampleConfig)
     if rows < 1:
         raise UserError(f"{directory.path} has no measurements yet: go on with 'dlhmc resume {directory.path}'.")
     return Measured(
-        history, rows, notes["seconds"], precision_of(notes), checkpoints.passed_over, notes.get("step_size")
+        history,
+        rows,
+        notes["seconds"],
+        precision_of(notes),
+        checkpoints.passed_over or directory.what_is_lost(step, config.warmup + config.trajectories),
+        notes.get("step_size"),
     )
 
 
@@ -249,7 +254,7 @@ def examine(planned: Plan, carry: Carry, seed: int, step: int) -> Precision | No
     kernel = planned.kernel
     if planned.tune:
         kernel = kernel.with_step_size(np.exp(np.asarray(carry.tuner.log_average)))
-    return check_precision(kernel, np.asarray(carry.state.x), seed, step)
+    return check_precision(kernel, processes.whole(carry.state.x), seed, step)
 
 
 def precision_of(notes: dict[str, Any]) -> Precision | None:
@@ -403,8 +408,9 @@ class Sampling(Work):
 
     def inspect(self, step: int) -> None:
         """Check the rounding errors now and then, once the step size is known; it compiles two functions more."""
-        early = step < self._config.warmup or time.monotonic() - self._last_check < self._check_every
-        if early or processes.several():  # several would have to agree on when, and on what follows
+        due = time.monotonic() - self._last_check >= self._check_every
+        # Of several processes the first one's clock counts; all of them then check the same chains.
+        if step < self._config.warmup or not processes.gathered((due,))[0][0]:
             return
         found = examine(self.plan, self.carry, self._config.seed, step)
         if found is not None:
