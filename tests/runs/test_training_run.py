@@ -244,6 +244,20 @@ def test_bad_settings(settings):
         TrainConfig(**SMALL | settings)
 
 
+@pytest.mark.parametrize(
+    ("network", "settings"),
+    [
+        ("defect", {"rule": "shift"}),
+        ("defect", {"hidden": (3,)}),
+        ("patch", {"mask": "checkerboard"}),
+        ("dense", {"radii": (0.0, 1.0)}),
+    ],
+)
+def test_settings_that_would_be_ignored_are_refused(network, settings):
+    with pytest.raises(UserError, match=f"--{next(iter(settings))} means nothing to --network {network}: leave it out"):
+        TrainConfig(network=network, **settings)
+
+
 def test_a_configuration_survives_its_file(tmp_path):
     config = TrainConfig(**SMALL, gamma_knots=(0.0, 0.5, 1.0, 1.0), beta_start=1.0, model="m")
     save(config, tmp_path / "c.toml")

@@ -6,7 +6,7 @@ from typing import Any
 
 from dlhmc.comparison.config import CompareConfig
 from dlhmc.names import NetworkName
-from dlhmc.runs.config import TRAIN_PRESETS, TrainConfig, require
+from dlhmc.runs.config import MEANINGLESS, TRAIN_PRESETS, TrainConfig, require
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,7 +69,7 @@ class ReproduceConfig:
             beta=self.betas[index],
             network=self.network,
             leapfrog_steps=leapfrog_steps,
-            hidden=self.hidden,
+            hidden=MEANINGLESS[self.network].get("hidden", self.hidden),
             chains=self.train_chains,
             steps=self.transfer_steps if index else self.steps,
             seed=self.seed,

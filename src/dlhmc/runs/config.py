@@ -31,7 +31,7 @@ _DEFECT = {"hidden": (16,), "leapfrog_steps": 2, "steps": 2000, "learning_rate":
 #: what a network has where nothing else is said
 NETWORK_DEFAULTS: dict[str, dict[str, Any]] = {
     "defect": _DEFECT,
-    "patch": _DEFECT,
+    "patch": _DEFECT | {"learning_rate": 3e-3},  # at 1e-2 they collapse
     "dense": {
         "hidden": (256, 256, 256),
         "leapfrog_steps": 10,
@@ -39,6 +39,12 @@ NETWORK_DEFAULTS: dict[str, dict[str, Any]] = {
         "learning_rate": 1e-3,
         "gamma_start": 0.5,
     },
+}
+#: settings that mean nothing to a network, with the value that they have then
+MEANINGLESS: dict[str, dict[str, Any]] = {
+    "defect": {"hidden": _DEFECT["hidden"], "rule": "circle", "mask": "random", "window": 5},
+    "patch": {"rule": "circle", "mask": "random"},
+    "dense": {"radii": (), "flux": 1.0, "window": 5},
 }
 # Settings that mean something for lattice gauge theory alone, with the value that stands for nothing.
 _U1_ONLY = {"lattice": None, "beta": None, "beta_start": None, "hits": 0, "symmetric": False}
@@ -211,6 +217,9 @@ class TrainConfig:
                 object.__setattr__(self, name, value)
         if self.network != "dense" and self.target != "u1":
             raise UserError(f"Defect layers move topological charge, which {self.target} has not: use --network dense.")
+        for name, value in MEANINGLESS[self.network].items():
+            if getattr(self, name) != value:
+                raise UserError(f"--{name} means nothing to --network {self.network}: leave it out.")
         rising = all(a < b for a, b in itertools.pairwise((0.0, *self.radii[1:])))
         fine = not self.radii or (2 <= len(self.radii) <= _MOST_RADII and self.radii[0] == 0 and rising)
         fine = fine and (not self.radii or self.radii[-1] <= _MOST_RADIUS)

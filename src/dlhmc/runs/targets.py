@@ -6,16 +6,11 @@ from typing import Any, get_args
 from dlhmc import models
 from dlhmc.errors import UserError
 from dlhmc.names import TargetName
-from dlhmc.runs.config import SampleConfig, TrainConfig
+from dlhmc.runs.config import MEANINGLESS, SampleConfig, TrainConfig
 from dlhmc.targets import U1, ExactDraws, Target, standard
 
 #: settings that say what the layers of a trajectory are, and not where their parameters start
 ARCHITECTURE = ("network", "hidden", "leapfrog_steps", "rule", "mask", "radii", "window")
-_ALIEN: dict[str, tuple[str, ...]] = {
-    "dense": ("radii", "window"),
-    "defect": ("hidden", "rule", "mask", "window"),
-    "patch": ("rule", "mask"),
-}
 
 
 def build(config: SampleConfig | TrainConfig) -> Target:
@@ -41,7 +36,8 @@ def settings_of_model(name: str, *, architecture: bool = False) -> dict[str, Any
         settings |= {"lattice": tuple(target["lattice"]), "beta": target["beta"]}
     if architecture:
         layers = models.read_config(file)[0]
-        settings |= {name: getattr(layers, name) for name in ARCHITECTURE}
+        names = [name for name in ARCHITECTURE if name not in MEANINGLESS[layers.network]]
+        settings |= {name: getattr(layers, name) for name in names}
     return settings
 
 
@@ -67,7 +63,7 @@ def require_layers_of_model(file: Path, wanted: models.ModelConfig) -> None:
     for name in ARCHITECTURE:
         its, ours = getattr(found, name), getattr(wanted, name)
         # Only networks have hidden layers, rules and masks, only defects radii, only patches windows.
-        if name in _ALIEN[found.network] or its == ours:
+        if name in MEANINGLESS[found.network] or its == ours:
             continue
         option = name.replace("_", "-")
         shown = [" ".join(map(str, v)) if isinstance(v, tuple) else v for v in (its, ours)]
