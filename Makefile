@@ -10,9 +10,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 # How much torture and fuzzing.
 KILLS ?= 100
-MINUTES ?= inf
 INPUTS ?= 10000
-SEED ?= 1
 
 .PHONY: help demo test test-all test-browser torture fuzz damage verify soak docs lint format bench clean
 help:  ## list the targets
@@ -45,10 +43,10 @@ test-browser: $(VENV)/.browser  ## the report's page in Chromium, installed if r
 	@DLHMC_CHROMIUM="$(CHROMIUM)" $(BIN)/pytest tests/browser
 
 torture: $(READY)  ## kill -9 KILLS runs (or for MINUTES), resume, compare bit by bit
-	@$(BIN)/python scripts/torture.py --kills $(KILLS) --minutes $(MINUTES) --seed $(SEED)
+	@$(BIN)/python scripts/torture.py --kills $(KILLS) --minutes $(or $(MINUTES),inf) --seed $(or $(SEED),1)
 
 fuzz: $(READY)  ## INPUTS mutated files for everything that loads one
-	@$(BIN)/python scripts/fuzz.py --inputs $(INPUTS) --seed $(SEED)
+	@$(BIN)/python scripts/fuzz.py --inputs $(INPUTS) --seed $(or $(SEED),1)
 
 damage: $(READY)  ## every file of a run damaged in turn
 	@$(BIN)/python scripts/damage.py

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dlhmc.kernels import HMC, State
-from dlhmc.targets import U1
+from dlhmc.kernels import HMC, Info, Kernel, State
+from dlhmc.targets import U1, Gaussian
 from dlhmc.testing import _covariance, check_ranks
 
 CHAINS = 10_000
@@ -79,3 +79,21 @@ def test_ranks_find_a_wrong_temperature():
 def test_ranks_find_a_kernel_that_is_not_reversible():
     assert check_ranks(Turns(0.0, 0.05), chains=10_001, seed=1).p_value > 1e-3
     assert check_ranks(Turns(0.1, 0.05), chains=10_001, seed=1).p_value < 1e-9
+
+
+class Halves(Kernel):
+    """Draws one of two independent components anew: which one is drawn for all chains together."""
+
+    target: Gaussian
+
+    def step(self, key, state):
+        which, value = jax.random.split(key)
+        drawn = jax.random.normal(value, state.x.shape[-1:])
+        x = state.x.at[jax.random.randint(which, (), 0, 2)].set(drawn)
+        one = jnp.ones(x.shape[-1], x.dtype)
+        return State(x), Info(one, one > 0, 0 * one, one < 0)
+
+
+def test_what_chains_have_in_common_does_not_spoil_their_ranks():
+    """With random numbers for all chains together p is below 1e-9."""
+    assert check_ranks(Halves(Gaussian(np.ones(2))), chains=10_001, seed=1).p_value > 1e-3

@@ -1,5 +1,6 @@
 """Tests of exactness for any kernel on any target with exact draws, and checks of objects of one's own."""
 
+import functools
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -23,7 +24,7 @@ from dlhmc.conformance import (
     check_target,
     check_trajectory,
 )
-from dlhmc.kernels.contract import Kernel
+from dlhmc.kernels.contract import Kernel, State
 from dlhmc.targets.contract import ExactDraws, Field, PerChain, Target
 
 __all__ = [
@@ -112,7 +113,9 @@ def check_ranks(kernel: Kernel, *, steps: int = 9, chains: int = 10_001, seed: i
     before it and the others after it. Because the kernel is reversible, the steps before it are made by the kernel
     itself, away from it. If the kernel is exact, all places of the history are alike, and the rank of any statistic
     there among its values in the whole history is exactly uniform, without any expectation value being known and
-    without the central limit theorem. Equal values, as of a charge, are ranked at random.
+    without the central limit theorem. Equal values, as of a charge, are ranked at random. Every chain has random
+    numbers of its own: what a kernel draws for all chains together (the place of a defect, a symmetry) would make
+    their ranks depend on each other.
 
     Kernels that are not reversible (one kernel after another) are put to it part by part.
 
@@ -161,12 +164,18 @@ def _compare(
     """How many of the other values of the history are below that at x, and how many equal; `before` come before x."""
     reference = kernel.target.test_functions(x)
     nothing = {name: jnp.zeros(x.shape[-1], jnp.int32) for name in reference}
+    keys = jax.random.split(key, x.shape[-1])
+
+    @functools.partial(jax.vmap, in_axes=(0, -1), out_axes=-1)
+    def alone(key: Key[Array, ""], state: State) -> State:
+        state, _ = kernel.step(key, jax.tree.map(lambda array: array[..., None], state))
+        return jax.tree.map(lambda array: array[..., 0], state)
 
     def step(index: Int[Array, ""], carry: tuple) -> tuple:  # type: ignore[type-arg]
         state, below, equal = carry
         # All steps of the one side have been made: begin anew, for the other side.
         state = jax.tree.map(lambda now, first: jnp.where(index == before, first, now), state, kernel.init(x))
-        state, _ = kernel.step(jax.random.fold_in(key, index), state)
+        state = alone(jax.vmap(jax.random.fold_in, (0, None))(keys, index), state)
         values = kernel.target.test_functions(state.x)
         for name in reference:
             # A chain that stays, or comes back, has the same value, but perhaps rounded in another way.
