@@ -17,9 +17,7 @@ from dlhmc.runs.directory import RunDirectory
 from dlhmc.runs.interruption import Interruption, watch_signals
 from dlhmc.runs.progress import Callback, Display
 
-# Chunks get longer in a long run: what is done between two of them costs time.
-_SECONDS_PER_CHUNK, _SECONDS_PER_LONG_CHUNK = 1.0, 5.0
-_PART_OF_RUN = 1 / 300
+_SECONDS_PER_CHUNK = 1.0
 # A chunk ends with a checkpoint unless saving would take more than this part of the time.
 _TIME_FOR_CHECKPOINTS = 0.05
 _FIRST_CHUNK = 8
@@ -192,8 +190,7 @@ def drive(
             ended = time.monotonic()
             return ended + (ended - started) / _TIME_FOR_CHECKPOINTS
 
-        began = time.monotonic()
-        due = began + _SECONDS_PER_CHUNK
+        due = time.monotonic() + _SECONDS_PER_CHUNK
         while step < work.total and work.verdict() is None:
             code, length, is_due = decide_together(interruption.exit_code, length, save=time.monotonic() > due)
             if is_due:
@@ -214,7 +211,6 @@ def drive(
                 board.add(step, figures)
             display.update(step, f"{work.facts()}  {float(f'{rate:.3g}'):g}/s")
             if chunk is None:
-                wanted = min(_SECONDS_PER_LONG_CHUNK, _PART_OF_RUN * (time.monotonic() - began))
-                length = max(1, min(work.capacity, round(rate * max(_SECONDS_PER_CHUNK, wanted))))
+                length = max(1, min(work.capacity, round(rate * _SECONDS_PER_CHUNK)))
         save()
     return step, code
