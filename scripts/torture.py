@@ -136,7 +136,7 @@ def wait_for(when: str, process: "subprocess.Popen[str]", path: Path, moments: r
             before = next(signs)
             while process.poll() is None and next(signs) == before:
                 time.sleep(0.0005)
-        time.sleep(moments.uniform(0, 0.1 if when == "during a checkpoint" else 0.005))
+        time.sleep(moments.uniform(0, 0.005))
     return process.poll() is None
 
 
