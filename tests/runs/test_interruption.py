@@ -64,7 +64,7 @@ def without_times(lines):
 
 
 def test_interrupted_training_equals_uninterrupted_training(tmp_path, compilation_cache):
-    settings = {"lattice": (4, 4), "beta": 2.0, "hidden": (4,), "leapfrog_steps": 1, "chains": 4, "start": "cold"}
+    settings = {"lattice": (4, 4), "beta": 2.0, "leapfrog_steps": 1, "chains": 4, "start": "cold"}
     config.save(TrainConfig(**settings, steps=300, burn_in=1, chunk=2), tmp_path / "config.toml")
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     quiet = Console(file=io.StringIO())
