@@ -32,6 +32,7 @@ from dlhmc.report.training import training_charts
 from dlhmc.runs import sampling, training
 from dlhmc.runs.config import SampleConfig, TrainConfig
 from dlhmc.runs.directory import run_kind
+from dlhmc.samples import load_samples
 from dlhmc.targets import U1
 
 SAMPLE: dict[str, Any] = {
@@ -167,7 +168,7 @@ DAMAGES: dict[str, Callable[[Path, Path], bool]] = {
 
 def summary(path: Path) -> Any:
     """`dlhmc summary`."""
-    found = sampling.show_summary(path, Console(file=io.StringIO()))
+    found = sampling.show_results(path, Console(file=io.StringIO()))
     return {key: value for key, value in found.items() if "second" not in key}
 
 
@@ -175,6 +176,11 @@ def report(path: Path) -> Any:
     """The section of a sampling run in `dlhmc report`; pages differ in the name of the directory."""
     rows = [row for row in sampling_table(path).rows if "µs" not in row[0]]
     return rows, [[series.y for series in panel.series] for panel in sampling_chart(path).panels]
+
+
+def loaded(path: Path) -> Any:
+    """`dlhmc.load` and `dlhmc export`."""
+    return {str(name): digest(array.values) for name, array in load_samples(path).data.variables.items()}
 
 
 def resumed(path: Path) -> Any:
@@ -216,7 +222,7 @@ def races(path: Path) -> Any:
 
 
 COMMANDS: dict[str, dict[str, Command]] = {
-    "sample": {"summary": summary, "report": report, "resume": resumed},
+    "sample": {"summary": summary, "report": report, "load": loaded, "resume": resumed},
     "compare": {"summary of a comparison": compared, "report of a comparison": races},
     "train": {"sample --model": sampled, "report of training": curves, "resume of training": trained},
 }

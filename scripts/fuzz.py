@@ -46,7 +46,7 @@ from dlhmc.report.comparisons import Comparison
 from dlhmc.report.sampling import sampling_table
 from dlhmc.reproduction.config import ReproduceConfig
 from dlhmc.runs import config as configuration
-from dlhmc.runs import metrics, sampling, targets
+from dlhmc.runs import metrics, sampling, targets, training
 from dlhmc.runs.checkpoint import Checkpoints
 from dlhmc.runs.config import SampleConfig, TrainConfig
 from dlhmc.runs.directory import RunDirectory, manifest, open_run, write_json
@@ -386,6 +386,7 @@ def subjects(directory: Path) -> list[Subject]:
         *model_files(directory / "models"),
         *histories(directory / "history"),
         *runs(directory / "run"),
+        *trained(directory / "trained"),
         *comparisons(directory / "comparison"),
     ]
 
@@ -522,6 +523,26 @@ def runs(path: Path) -> Iterator[Subject]:
     read_metrics = functools.partial(metrics.read, path / "metrics.jsonl", notes)
     yield subject("metrics", path / "metrics.jsonl", read_metrics, bytes_changed, guarded=True)
     yield from checkpoints(path, config, notes)
+
+
+def trained(path: Path) -> Iterator[Subject]:
+    """The summary of a training run."""
+    path.mkdir()
+    configuration.save(TrainConfig(lattice=(4, 4), beta=2.0), path / "config.toml")
+    run = fingerprint(path / "config.toml")
+    figures = {"loss": -0.5, "acceptance": 0.5, "steps": 10, "seconds": 1.0, "model_sha256": "0"}
+    write_json(
+        path / "summary.json", figures | {"nonfinite_rejected": 0, "nonfinite_fraction": 0.0, "warnings": ["w"]}, run
+    )
+    screen = Console(file=io.StringIO(), width=200)
+
+    def sealed_by_stranger(data: bytes, chance: random.Random) -> bytes:
+        return json_of_stranger(data, chance, lambda: run)
+
+    def read() -> Any:
+        return training.show_results(path, screen)
+
+    yield subject("summary", path / "summary.json", read, sealed_by_stranger, guarded=True)
 
 
 def checkpoints(path: Path, config: SampleConfig, notes: dict[str, Any]) -> Iterator[Subject]:

@@ -49,7 +49,7 @@ def test_damaged_files_give_no_wrong_numbers(two_runs, capsys):
     one, other = two_runs
     files = sorted(file for file in one.rglob("*") if file.is_file() and file.name != ".lock")
     counts = collections.Counter()
-    commands = {name: damage.COMMANDS["sample"][name] for name in ("summary", "report")}
+    commands = {name: damage.COMMANDS["sample"][name] for name in ("summary", "report", "load")}
     for index, kind in enumerate(damage.DAMAGES):
         damage.harm(one, other, files[index :: 2 * len(damage.DAMAGES)], [kind], commands, counts)
     assert counts["wrong"] == 0, capsys.readouterr().out

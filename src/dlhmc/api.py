@@ -36,7 +36,7 @@ from dlhmc.layers import LayerStack, PositionRule, Trajectory
 from dlhmc.names import LossName, MaskName, NetworkName, RuleName, Scheme, Start
 from dlhmc.networks import NetworkFactory
 from dlhmc.runs.boards import require_boards
-from dlhmc.runs.config import NETWORK_DEFAULTS, ObjectSampleConfig, ObjectTrainConfig
+from dlhmc.runs.config import NETWORK_DEFAULTS, ObjectSampleConfig, ObjectTrainConfig, require_meaning
 from dlhmc.runs.directory import new_run, run_kind
 from dlhmc.runs.interruption import watch_signals
 from dlhmc.runs.loop import Conditions
@@ -231,13 +231,16 @@ def _model(
     if name not in NETWORK_DEFAULTS:
         raise UserError(f"There is no network '{name}': there are {', '.join(NETWORK_DEFAULTS)}, or give your own.")
     defaults = NETWORK_DEFAULTS[name]
+    sizes = tuple(hidden or defaults["hidden"])
+    given = {"hidden": sizes, "rule": rule or "circle", "mask": mask, "radii": radii, "flux": flux, "window": window}
+    require_meaning(name, given)
     own_rule = rule if isinstance(rule, PositionRule) else None
     rule_name: RuleName = rule if isinstance(rule, str) else "circle" if target.compact else "affine"
     config = default_model(
         float(target.beta) if isinstance(target, U1) else None,
         network=name,
         leapfrog_steps=layers or defaults["leapfrog_steps"],
-        hidden=tuple(hidden or defaults["hidden"]),
+        hidden=sizes,
         rule=rule_name,
         mask=mask,
         step_size=step_size,

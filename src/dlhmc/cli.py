@@ -57,6 +57,11 @@ class Quietable(Compiling):
         """Whether progress and tables are not wanted."""
         return self.quiet or self.json
 
+    @property
+    def console(self) -> "Console":
+        """Where people read: what is wrong with a run must not stand between the results as JSON."""
+        return _console(stderr=self.json)
+
     def conclude(self, code: ExitCode, directory: Path) -> ExitCode:
         """Print the results of a finished run, if asked to."""
         if self.json and code == ExitCode.OK:
@@ -144,7 +149,7 @@ class Sample(LongRun, NewRun):
         """Do it, in a new directory."""
         from dlhmc.runs.sampling import sample
 
-        return sample(self.settings, out, _console(), self.begin())
+        return sample(self.settings, out, self.console, self.begin())
 
     def explain(self) -> None:
         """The size of the history."""
@@ -168,7 +173,7 @@ class Train(LongRun, NewRun):
         """Do it, in a new directory."""
         from dlhmc.runs.training import train
 
-        return train(self.settings, out, _console(), self.begin())
+        return train(self.settings, out, self.console, self.begin())
 
     def explain(self) -> None:
         """Parameters, memory, time."""
@@ -191,7 +196,7 @@ class Compare(NewRun):
         """Do it, in a new directory."""
         from dlhmc.comparison.command import compare
 
-        return compare(self.settings, out, _console(quiet=self.hushed), quiet=self.hushed)
+        return compare(self.settings, out, self.console, quiet=self.hushed)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -209,7 +214,7 @@ class Reproduce(NewRun):
         """Do it, in a new directory."""
         from dlhmc.reproduction.command import reproduce
 
-        return reproduce(self.settings, out, _console(quiet=self.hushed), quiet=self.hushed)
+        return reproduce(self.settings, out, self.console, quiet=self.hushed)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -252,7 +257,7 @@ class Resume(LongRun):
             from dlhmc.reproduction.command import resume
         else:
             from dlhmc.runs.sampling import resume
-        return self.conclude(resume(self.directory, _console(), self.begin()), self.directory)
+        return self.conclude(resume(self.directory, self.console, self.begin()), self.directory)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -649,9 +654,9 @@ def _results(directory: Path, console: "Console") -> dict[str, Any]:
     elif kind == "reproduce":
         from dlhmc.reproduction.command import show_results
     elif kind == "sample-objects":
-        from dlhmc.samples import show_summary as show_results
+        from dlhmc.samples import show_results
     else:
-        from dlhmc.runs.sampling import show_summary as show_results
+        from dlhmc.runs.sampling import show_results
     return show_results(directory, console)
 
 
@@ -661,7 +666,7 @@ def _print_json(content: object) -> None:
     sys.stdout.write(json.dumps(content, indent=2) + "\n")
 
 
-def _console(*, quiet: bool = False) -> "Console":
+def _console(*, quiet: bool = False, stderr: bool = False) -> "Console":
     from rich.console import Console
 
-    return Console(quiet=quiet)
+    return Console(quiet=quiet, stderr=stderr)

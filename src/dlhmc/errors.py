@@ -15,14 +15,14 @@ def in_words_of_python() -> Iterator[None]:
     """Name arguments of functions where a sentence names options of commands.
 
     >>> with in_words_of_python():
-    ...     raise UserError("--step-size is 0, but must be positive.")
+    ...     raise UserError("--step-size is 0 in a--b.toml, but must be positive.")
     Traceback (most recent call last):
-    dlhmc.errors.UserError: step_size is 0, but must be positive.
+    dlhmc.errors.UserError: step_size is 0 in a--b.toml, but must be positive.
     """
     try:
         yield
     except UserError as error:
-        said = re.sub(r"--([a-z][a-z0-9-]*)", lambda option: option[1].replace("-", "_"), str(error))
+        said = re.sub(r"(?<!\S)--([a-z][a-z0-9-]*)", lambda option: option[1].replace("-", "_"), str(error))
         raise UserError(said) from error.__cause__
 
 

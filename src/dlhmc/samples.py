@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from dlhmc.errors import UserError
-from dlhmc.runs.config import ObjectSampleConfig, SampleConfig
-from dlhmc.runs.directory import open_run, run_kind
+from dlhmc.runs.directory import require_newest
 from dlhmc.runs.history import History, Rows
-from dlhmc.runs.sampling import measured
+from dlhmc.runs.sampling import measured, open_sampling
 from dlhmc.runs.summary import (
     Histories,
     Quantities,
@@ -221,12 +220,9 @@ def variable_attributes(name: str) -> dict[str, str]:
 
 
 def load_samples(path: Path) -> Samples:
-    """The measurements of a run directory, finished or not."""
-    kind = run_kind(path)
-    if kind == "sample-objects":
-        found = measured(*open_run(kind, ObjectSampleConfig, path))
-    else:
-        found = measured(*open_run("sample", SampleConfig, path))
+    """The measurements of a run directory, finished or not; what has lost its newest checkpoint is refused."""
+    found = measured(*open_sampling(path))
+    require_newest(path, found.problems)
     return Samples(dataset(found.history, found.rows, run_attributes(found.seconds, found.step_size)))
 
 
@@ -235,7 +231,7 @@ def run_attributes(seconds: float, step_size: float | None) -> dict[str, float]:
     return {"seconds": seconds} | ({} if step_size is None else {"step_size": step_size})
 
 
-def show_summary(path: Path, console: Console) -> dict[str, Any]:
+def show_results(path: Path, console: Console) -> dict[str, Any]:
     """The results so far of a run of objects made in Python."""
     samples = load_samples(path)
     samples.show(console)

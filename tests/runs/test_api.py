@@ -255,6 +255,8 @@ def test_comparing_objects(tmp_path):
         (lambda: dlhmc.train(own_density(), loss="charge"), "for the target U1"),
         (lambda: dlhmc.train(own_density(), "defect"), "Defect layers move topological charge"),
         (lambda: dlhmc.train(TARGET, "dnse"), "There is no network 'dnse'"),
+        (lambda: dlhmc.build_trajectory(TARGET, "defect", hidden=(3,)), "hidden means nothing to network defect"),
+        (lambda: dlhmc.build_trajectory(TARGET, "patch", rule=dlhmc.Shift()), "rule means nothing to network patch"),
         (lambda: dlhmc.train(TARGET, loss="jmup"), "There is no loss 'jmup'"),
         (lambda: dlhmc.train(TARGET, wandb=True), "give out"),
         (lambda: dlhmc.compare(own_density(), hits=1), "leave out hits"),

@@ -188,6 +188,14 @@ def test_a_leaf_that_is_not_what_the_record_says_is_refused(tmp_path, x):
     assert "['x']" in manager.passed_over[0]
 
 
+@pytest.mark.usefixtures("checkpoints")
+def test_looking_removes_nothing(tmp_path):
+    flip_a_byte(tmp_path / "checkpoints" / "3.npz")
+    manager = Checkpoints(tmp_path / "checkpoints", create=False, read_only=True)
+    assert manager.restore(tree(0))[0] == 2
+    assert (tmp_path / "checkpoints" / "3.npz").exists()
+
+
 def test_a_step_is_saved_once(tmp_path):
     manager = Checkpoints(tmp_path / "checkpoints")
     manager.save(1, tree(1), {})

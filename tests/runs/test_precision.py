@@ -80,7 +80,7 @@ def test_a_run_that_is_checked_is_the_same_run(tmp_path, capsys):
     assert metrics(checked)[-1]["acceptance_error"] == precision["acceptance_error"]
     line = f"rounding errors: {Precision(**precision)}"
     assert line in screen.getvalue()
-    sampling.show_summary(checked, Console(file=(again := io.StringIO())))
+    sampling.show_results(checked, Console(file=(again := io.StringIO())))
     assert line in again.getvalue()
     # A run of a moment is not checked by itself, but can be afterwards.
     assert json.loads((plain / "summary.json").read_text())["precision"] is None

@@ -1,6 +1,7 @@
 import io
 import json
 import shutil
+import signal
 import warnings
 from pathlib import Path
 
@@ -12,7 +13,10 @@ from rich.console import Console
 from small_runs import TINY, assert_same_run, histories, metrics, resume, run, state, tiny
 
 from dlhmc.errors import ExitCode, UserError
+from dlhmc.report.sampling import sampling_chart
 from dlhmc.runs import sampling
+from dlhmc.runs.loop import Conditions
+from dlhmc.samples import load_samples
 
 KINDS = {
     "hmc": {},
@@ -187,7 +191,7 @@ def test_configurations_are_kept_evenly_spaced(tmp_path):
 @pytest.mark.parametrize("size", [{"trajectories": 1, "chains": 1}, {"trajectories": 2, "lattice": (2, 2)}], ids=str)
 def test_the_smallest_runs_finish(size, tmp_path):
     path = run(tmp_path / "small", **size)
-    sampling.show_summary(path, Console(file=io.StringIO()))
+    sampling.show_results(path, Console(file=io.StringIO()))
 
 
 def test_a_run_far_from_equilibrium_still_has_a_summary(tmp_path):
@@ -210,7 +214,7 @@ def test_proposals_that_are_not_finite_are_rejected_counted_and_shown(tmp_path):
     assert "80 of 80 proposals (100 %) were not finite" in said
     assert said in screen.getvalue()
     screen.truncate(0)
-    sampling.show_summary(tmp_path / "wild", console)
+    sampling.show_results(tmp_path / "wild", console)
     assert said in screen.getvalue()
     for before, after in zip(state(tmp_path / "wild", 0), state(tmp_path / "wild"), strict=True):
         np.testing.assert_array_equal(before, after)
@@ -239,12 +243,36 @@ def test_a_run_goes_on_from_the_checkpoint_before_a_damaged_one(finished, copied
 def test_a_run_whose_history_has_lost_rows_does_them_again_and_says_so(finished, copied):
     shutil.rmtree(copied / "history.zarr" / "energy_change" / "c")
     with pytest.raises(UserError, match="no measurements yet"):  # all that is intact is the checkpoint before the first
-        sampling.show_summary(copied, Console(file=io.StringIO()))
+        sampling.show_results(copied, Console(file=io.StringIO()))
     screen = io.StringIO()
     assert sampling.resume(copied, Console(file=screen, width=1000)) == ExitCode.OK
     assert "checkpoint 30: The history" in screen.getvalue()
     assert "'energy_change' is not what was saved" in screen.getvalue()
     assert_same_run(finished, copied)
+
+
+def test_a_finished_run_that_has_lost_its_last_checkpoint_says_so(tmp_path):
+    def stop(done, *_):
+        if done == 20:
+            signal.raise_signal(signal.SIGINT)
+
+    path = tmp_path / "run"
+    code = sampling.sample(tiny(chunk=5), path, Console(file=io.StringIO()), Conditions(progress=stop))
+    assert code == ExitCode.INTERRUPTED
+    earlier = path / "checkpoints" / "20.npz"
+    saved = earlier.read_bytes()
+    resume(path)
+    (path / "checkpoints" / "30.npz").unlink()
+    earlier.write_bytes(saved)
+
+    screen = io.StringIO()
+    summary = sampling.show_results(path, Console(file=screen, width=1000))
+    for said in (screen.getvalue(), str(summary["warnings"])):
+        assert "earlier checkpoint: the checkpoint of step 30 is missing" in said
+    with pytest.raises(UserError, match=r"the checkpoint of step 30 is missing.*dlhmc resume"):
+        load_samples(path)
+    with pytest.raises(UserError, match="the checkpoint of step 30 is missing"):
+        sampling_chart(path)
 
 
 def test_a_run_that_died_before_its_first_checkpoint_starts_again(finished, copied):
@@ -298,9 +326,9 @@ def test_a_damaged_run_is_refused_with_the_reason_and_left_alone(sentence, copie
 
 def test_without_measurements_there_is_no_summary(unfinished):
     with pytest.raises(UserError, match="no measurements yet"):
-        sampling.show_summary(unfinished, Console(file=io.StringIO()))
+        sampling.show_results(unfinished, Console(file=io.StringIO()))
     resume(unfinished)
-    assert sampling.show_summary(unfinished, Console(file=io.StringIO()))["trajectories"] == 20
+    assert sampling.show_results(unfinished, Console(file=io.StringIO()))["trajectories"] == 20
 
 
 def test_a_new_run_leaves_an_old_one_alone(finished):

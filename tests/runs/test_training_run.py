@@ -22,7 +22,7 @@ from dlhmc.runs.config import SampleConfig, TrainConfig, load, save
 from dlhmc.runs.directory import RunDirectory, new_run
 from dlhmc.runs.loop import Conditions, execute
 from dlhmc.runs.sampling import resume as resume_sampling
-from dlhmc.runs.sampling import sample, show_summary
+from dlhmc.runs.sampling import sample, show_results
 from dlhmc.runs.training import Training, begin_state, describe_model, plan, prepare, resume, train
 
 SMALL = {
@@ -182,7 +182,7 @@ def test_sampling_with_a_model_at_another_coupling(finished, tmp_path):
     assert abs(summary["plaquette"]["z"]) < 5
 
     model.write_bytes((models.SHIPPED / "u1-b2.npz").read_bytes())
-    for command in (show_summary, resume_sampling):
+    for command in (show_results, resume_sampling):
         with pytest.raises(UserError, match=r"is not the one that .* began with"):
             command(tmp_path / "s", console())
 

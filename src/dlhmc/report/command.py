@@ -6,6 +6,7 @@ from pathlib import Path
 from rich.console import Console
 
 from dlhmc.errors import UserError
+from dlhmc.files import write_whole
 from dlhmc.report import draw
 from dlhmc.report.contents import build_page, drawn
 from dlhmc.report.page import render
@@ -18,9 +19,7 @@ def report(paths: Sequence[Path], out: Path, console: Console) -> None:
     try:
         figures.mkdir(parents=True, exist_ok=True)
         text = render(page, {block.name: draw.save(block, figures)[0].read_bytes() for block in drawn(page)})
-        temporary = out.with_name(f".{out.name}.tmp")
-        temporary.write_text(text, encoding="utf-8")
-        temporary.replace(out)
+        write_whole(out, text.encode())
     except OSError as error:
         raise UserError(f"{out} cannot be written: {error.strerror or error}.") from error
     console.print(f"report: {out}", highlight=False, soft_wrap=True)

@@ -8,18 +8,16 @@ import numpy as np
 
 from dlhmc.errors import UserError
 from dlhmc.report.charts import BLUE, VERMILION, Chart, Panel, Series, Table
-from dlhmc.runs.config import ObjectSampleConfig, SampleConfig
-from dlhmc.runs.directory import RunDirectory, open_run, read_json, require_newest, run_kind
-from dlhmc.runs.sampling import measured
+from dlhmc.runs.directory import read_json, require_newest
+from dlhmc.runs.sampling import measured, open_sampling
 from dlhmc.runs.summary import shown_mean, shown_time
 
-_OBJECTS = "sample-objects"
 _SHOWN_STEPS = 1000
 
 
 def sampling_chart(path: Path) -> Chart:
     """The slow observables of one chain against the Monte Carlo step."""
-    found = measured(*_open(path))
+    found = measured(*open_sampling(path))
     require_newest(path, found.problems)
     panels = []
     slow = json.loads(found.history.attributes["quantities"])["slow"]
@@ -40,18 +38,11 @@ def sampling_chart(path: Path) -> Chart:
 
 def sampling_table(path: Path) -> Table:
     """What a finished run has measured, beside exact values."""
-    directory, _ = _open(path)
+    directory, _ = open_sampling(path)
     try:
         return _table(read_json(directory.summary, directory.identity()))
     except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         raise UserError(f"{directory.summary} is damaged or of another version of dlhmc: {error!r}.") from None
-
-
-def _open(path: Path) -> tuple[RunDirectory, SampleConfig | ObjectSampleConfig]:
-    """Of a command, or of objects made in Python."""
-    if run_kind(path) == _OBJECTS:
-        return open_run(_OBJECTS, ObjectSampleConfig, path)
-    return open_run("sample", SampleConfig, path)
 
 
 def _table(summary: dict[str, Any]) -> Table:

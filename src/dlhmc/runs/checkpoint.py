@@ -73,7 +73,12 @@ class Checkpoints:
             return tree, notes
 
         step, (tree, notes), damaged = self._newest(read)
-        processes.barrier("checkpoint")  # all have read it
+        # Disks of other machines may show another state: processes that go on from different steps would mix two runs.
+        if len(set(processes.gathered((step,)))) > 1:
+            raise UserError(
+                f"The processes of the run do not see the same checkpoints in {self._path}: wait until the disk that "
+                "they share shows the same files everywhere, then resume."
+            )
         if self._may_write:
             for other in damaged:
                 self._file(other).unlink()

@@ -7,6 +7,7 @@ import math
 import tomllib
 import types
 import typing
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -48,6 +49,13 @@ MEANINGLESS: dict[str, dict[str, Any]] = {
 }
 # Settings that mean something for lattice gauge theory alone, with the value that stands for nothing.
 _U1_ONLY = {"lattice": None, "beta": None, "beta_start": None, "hits": 0, "symmetric": False}
+
+
+def require_meaning(network: str, settings: Mapping[str, Any]) -> None:
+    """Refuse settings that a network would ignore."""
+    for name, value in MEANINGLESS[network].items():
+        if settings[name] != value:
+            raise UserError(f"--{name} means nothing to --network {network}: leave it out.")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -217,9 +225,7 @@ class TrainConfig:
                 object.__setattr__(self, name, value)
         if self.network != "dense" and self.target != "u1":
             raise UserError(f"Defect layers move topological charge, which {self.target} has not: use --network dense.")
-        for name, value in MEANINGLESS[self.network].items():
-            if getattr(self, name) != value:
-                raise UserError(f"--{name} means nothing to --network {self.network}: leave it out.")
+        require_meaning(self.network, dataclasses.asdict(self))
         rising = all(a < b for a, b in itertools.pairwise((0.0, *self.radii[1:])))
         fine = not self.radii or (2 <= len(self.radii) <= _MOST_RADII and self.radii[0] == 0 and rising)
         fine = fine and (not self.radii or self.radii[-1] <= _MOST_RADIUS)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, Any, TypeVar
 
 from dlhmc.errors import UserError
-from dlhmc.files import fingerprint, parse_json, read_text, sealed, unsealed, write_whole
+from dlhmc.files import UNFINISHED, fingerprint, parse_json, read_text, sealed, unsealed, write_whole
 from dlhmc.runs import config as configuration
 
 T = TypeVar("T")
@@ -47,7 +47,7 @@ class RunDirectory:
         if self.path.exists() and not self.path.is_dir():
             raise UserError(f"{self.path} is a file: choose another --out.")
         # A run that died before it had written its configuration has not begun.
-        unborn = {".lock", self.manifest.name, f".{self.manifest.name}.tmp", f".{self.config.name}.tmp"}
+        unborn = {".lock", self.manifest.name, *(f".{file.name}{UNFINISHED}" for file in (self.manifest, self.config))}
         if self.path.is_dir() and any(entry.name not in unborn for entry in self.path.iterdir()):
             raise UserError(f"{self.path} is not empty: choose another --out.")
 

@@ -31,6 +31,7 @@ from dlhmc.runs.directory import (
     old_run,
     open_run,
     require_same_model,
+    run_kind,
     versions,
     write_json,
 )
@@ -178,15 +179,15 @@ def compiled_chunk(config: SampleConfig, conditions: Conditions) -> Callable[[],
     return run
 
 
-def show_summary(path: Path, console: Console) -> dict[str, Any]:
+def show_results(path: Path, console: Console) -> dict[str, Any]:
     """The results so far of a run, finished or not."""
     directory, config = open_run("sample", SampleConfig, path)
     with jax.enable_x64(config.float64):
         require_same_model(directory, config)
         planned = plan(config)
         found = measured(directory, config)
-        for problem in found.problems:
-            text = f"damaged, so these are the results of an earlier checkpoint: {problem}"
+        lost = [f"damaged, so these are the results of an earlier checkpoint: {problem}" for problem in found.problems]
+        for text in lost:
             console.print(text, style="red", markup=False, highlight=False, soft_wrap=True)
         quantities, steps = Quantities.of(planned.target), planned.kernel.leapfrog_steps
         stored = Stored(found.history, found.rows)
@@ -194,7 +195,7 @@ def show_summary(path: Path, console: Console) -> dict[str, Any]:
         show(summary, quantities, console)
     if found.rows < config.trajectories:
         console.print(f"not finished: {found.rows} of {config.trajectories} trajectories")
-    return summary
+    return summary | {"warnings": summary["warnings"] + lost}
 
 
 class Measured(NamedTuple):
@@ -208,6 +209,14 @@ class Measured(NamedTuple):
     problems: list[str]
     #: of the trajectories that are measured, for kernels that have one
     step_size: float | None = None
+
+
+def open_sampling(path: Path) -> tuple[RunDirectory, SampleConfig | ObjectSampleConfig]:
+    """An earlier run, of a command or of objects made in Python."""
+    kind = "sample-objects"
+    if run_kind(path) == kind:
+        return open_run(kind, ObjectSampleConfig, path)
+    return open_run("sample", SampleConfig, path)
 
 
 def measured(directory: RunDirectory, config: SampleConfig | ObjectSampleConfig) -> Measured:
@@ -459,9 +468,8 @@ class Sampling(Work):
         if planned.kernel.tunable_step_size() is not None:
             tuned = " (tuned)" if planned.tune else ""
             console.print(f"step size {self.step_size:.4g}{tuned}", highlight=False)
-        require_history(
-            self._config, self.history, self.total, self.checkpoint()[1]
-        )  # the disk gives back what was written
+        # What was written is what the disk gives back.
+        require_history(self._config, self.history, self.total, self.checkpoint()[1])
         stored = Stored(self.history, self._config.trajectories)
         steps = planned.kernel.leapfrog_steps
         summary = summarise(planned.what, quantities, stored, steps, self.seconds, self._precision)

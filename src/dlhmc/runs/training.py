@@ -272,10 +272,13 @@ def show_results(path: Path, console: Console) -> dict[str, Any]:
     if not directory.summary.exists():
         raise UserError(f"{path} has no trained model yet: go on with 'dlhmc resume {path}'.")
     results = read_json(directory.summary, directory.identity())
-    for name, value in results.items():
-        if isinstance(value, int | float):
-            console.print(f"{name.replace('_', ' '):<20} {value:.4g}", markup=False, highlight=False)
-    show_warnings(results, console)
+    try:
+        for name, value in results.items():
+            if isinstance(value, int | float):
+                console.print(f"{name.replace('_', ' '):<20} {value:.4g}", markup=False, highlight=False)
+        show_warnings(results, console)
+    except (KeyError, TypeError, OverflowError) as error:
+        raise UserError(f"{directory.summary} is damaged or of another version of dlhmc: {error!r}.") from None
     return results
 
 
