@@ -98,6 +98,9 @@ def torture(
                 counts[name] += 1
             lost = lost_chunks(path)
             counts["most chunks lost"] = max(counts["most chunks lost"], lost[0])
+            if lost[0] > 1:
+                counts["wrong"] += 1
+                sys.stdout.write(f"{kind} {path.name}: {lost[0]} chunks are lost\n")
             counts["most milliseconds lost"] = max(counts["most milliseconds lost"], round(1000 * lost[1]))
             if counts["kills"] % 10 == 0:
                 sys.stdout.write(f"{counts['kills']} kills, {counts['runs']} runs, {counts['wrong']} wrong\n")
@@ -130,30 +133,25 @@ def wait_for(when: str, process: "subprocess.Popen[str]", path: Path, moments: r
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(moments.uniform(0, lasts))
     else:
-        # Not always the first one, and neither its first instant.
-        for _ in range(moments.randint(1, 3) if when == "during a checkpoint" else moments.randint(1, 40)):
-            signs = watch(when, path)
-            before = next(signs)
-            while process.poll() is None and next(signs) == before:
-                time.sleep(0.0005)
-        time.sleep(moments.uniform(0, 0.005))
+        # Not always the first one.
+        for _ in range(moments.randint(1, 40)):
+            before = sign_of_writing(when, path)
+            while process.poll() is None and sign_of_writing(when, path) in (before, ""):
+                time.sleep(0)  # a write takes less than a millisecond
+        if moments.random() < 0.5:  # and not always its first instant
+            time.sleep(moments.uniform(0, 0.005))
     return process.poll() is None
 
 
-def watch(when: str, path: Path) -> Iterator[object]:
-    """Something that changes when the moment comes."""
-    while True:
-        try:
-            if when == "during a checkpoint":
-                yield [entry.name for entry in os.scandir(path / "checkpoints") if entry.name.startswith(".")]
-            elif when == "during metrics":
-                yield os.stat(path / "metrics.jsonl").st_size
-            else:
-                # zarr writes a new file and gives it the name of the old one: the folder changes with both.
-                folder = path / "history.zarr" / "plaquette" / "c" / "0"
-                yield os.stat(folder).st_mtime_ns
-        except OSError:
-            yield None
+def sign_of_writing(when: str, path: Path) -> str:
+    """Something that is new when the moment comes; empty before and after."""
+    with contextlib.suppress(OSError):
+        if when == "during metrics":
+            return str(os.stat(path / "metrics.jsonl").st_size)
+        # Files are written under another name first.
+        folder = path / ("checkpoints" if when == "during a checkpoint" else "history.zarr/plaquette/c/0")
+        return "".join(entry.name for entry in os.scandir(folder) if entry.name.endswith((".tmp", ".partial")))
+    return ""
 
 
 def found_after_kill(path: Path) -> list[str]:

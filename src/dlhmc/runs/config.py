@@ -97,7 +97,7 @@ class SampleConfig:
     float64: bool = False
     """double precision"""
     chunk: int | None = None
-    """trajectories between two looks at the progress; adapted to about a second if not given"""
+    """trajectories between two checkpoints; adapted to about a second if not given"""
 
     def __post_init__(self) -> None:
         """Refuse what cannot run."""
@@ -207,7 +207,7 @@ class TrainConfig:
     float64: bool = False
     """double precision"""
     chunk: int | None = None
-    """steps between two looks at the progress; adapted to about a second if not given"""
+    """steps between two checkpoints; adapted to about a second if not given"""
     tensorboard: bool = False
     """write TensorBoard files, too, into the folder tensorboard of the run"""
     wandb: bool = False

@@ -18,7 +18,7 @@ from dlhmc.runs.interruption import Interruption, watch_signals
 from dlhmc.runs.progress import Callback, Display
 
 _SECONDS_PER_CHUNK = 1.0
-# A chunk ends with a checkpoint unless saving would take more than this part of the time.
+# A chunk ends with a checkpoint, unless its length was not asked for and saving would take more of the time than this.
 _TIME_FOR_CHECKPOINTS = 0.05
 _FIRST_CHUNK = 8
 
@@ -192,7 +192,8 @@ def drive(
 
         due = time.monotonic() + _SECONDS_PER_CHUNK
         while step < work.total and work.verdict() is None:
-            code, length, is_due = decide_together(interruption.exit_code, length, save=time.monotonic() > due)
+            is_due = chunk is not None or time.monotonic() > due
+            code, length, is_due = decide_together(interruption.exit_code, length, save=is_due)
             if is_due:
                 due = save()
             if code != ExitCode.OK:

@@ -1,7 +1,6 @@
 """Running figures of a sampling run, for the progress line and metrics.jsonl; bounded memory."""
 
 import math
-from collections import deque
 from typing import Any
 
 import numpy as np
@@ -14,35 +13,50 @@ Rows = dict[str, NDArray[Any]]
 
 
 class RecentRows:
-    """The last `capacity` rows of a series at a stride that can be doubled: memory does not grow with the run."""
+    """The last `capacity` rows of a series at a stride that can be doubled.
+
+    They are in one array from the first row on: rows that are kept one by one, each for a long time, would leave holes
+    all over the memory of the process.
+    """
 
     def __init__(self, capacity: int = 2048) -> None:
         self.stride = 1
         self._seen = 0
-        self._rows: deque[NDArray[Any]] = deque(maxlen=capacity)
+        self._capacity = capacity
+        self._count = 0
+        self._buffer = np.empty((0, 0))
 
     def extend(self, rows: NDArray[Any]) -> None:
         """Take in new rows."""
-        first = -self._seen % self.stride
-        # a view would keep the whole chunk in memory
-        self._rows.extend(row.copy() for row in rows[first :: self.stride])
+        if not len(self._buffer):
+            self._buffer = np.empty((self._capacity, *rows.shape[1:]), rows.dtype)
+        new = rows[-self._seen % self.stride :: self.stride][-self._capacity :]
+        pushed_out = max(0, self._count + len(new) - self._capacity)
+        self._keep(self.array()[pushed_out:], new)
         self._seen += len(rows)
 
     @property
     def full(self) -> bool:
         """Whether new rows push out old ones."""
-        return len(self._rows) == self._rows.maxlen
+        return self._count == self._capacity
 
     def thin(self) -> None:
         """Double the stride: every other row stays, and the rows will span twice the time."""
         newest = (self._seen - 1) // self.stride  # number of the newest row at the stride until now
-        kept = [row for age, row in enumerate(reversed(self._rows)) if (newest - age) % 2 == 0]
-        self._rows = deque(reversed(kept), maxlen=self._rows.maxlen)
+        oldest = newest - self._count + 1
+        self._keep(self.array()[oldest % 2 :: 2])
         self.stride *= 2
 
-    def array(self) -> NDArray[np.float64]:
-        """The rows, oldest first."""
-        return np.asarray(self._rows, dtype=np.float64)
+    def _keep(self, *parts: NDArray[Any]) -> None:
+        """These rows, of the buffer or new ones, and no others."""
+        self._count = 0
+        for part in parts:
+            self._buffer[self._count : self._count + len(part)] = part
+            self._count += len(part)
+
+    def array(self) -> NDArray[Any]:
+        """The rows, oldest first, until new ones come."""
+        return self._buffer[: self._count]
 
 
 class Monitor:
@@ -70,7 +84,7 @@ class Monitor:
             sectors = rows[self._target.sector]
             before = sectors[:1] if self._last_sector is None else self._last_sector
             self._sums["tunnellings"] += float(np.count_nonzero(np.diff(np.concatenate([before, sectors]), axis=0)))
-            self._last_sector = sectors[-1:]
+            self._last_sector = sectors[-1:].copy()  # a view would keep the whole chunk in memory
         if self._slow is not None:
             self._series.extend(rows[self._slow])
 
@@ -107,7 +121,7 @@ class Monitor:
         return "  ".join(parts)
 
     def _tau(self) -> str:
-        series = self._series.array()
+        series = self._series.array().astype(np.float64)
         if self._slow is None or len(series) < 8:
             return "…"
         tau = integrated_autocorrelation_time(series, mean=self._target.slow[self._slow])
