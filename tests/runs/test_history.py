@@ -152,6 +152,13 @@ def test_changed_metadata_are_found(history, path):
         History.open(path).verify(SHAPE, 6, 1, digests)
 
 
+def test_arrays_that_nobody_vouches_for_are_found(history, path):
+    digests = sealed(history)
+    for other in (digests | {"plaquette": digests["charge"]}, {k: v for k, v in digests.items() if k != "charge"}):
+        with pytest.raises(UserError, match="'(charge|plaquette)' is missing, or of another run"):
+            History.open(path).verify(SHAPE, 6, 1, other)
+
+
 def test_a_store_of_another_size_is_refused(history, path):
     with pytest.raises(UserError, match="'accepted' is of another run"):
         history.verify((10, 5), 6, 1, sealed(history))

@@ -77,6 +77,20 @@ def test_chunks_fill_the_run_and_respect_stops_and_capacity(chunk, chunks, tmp_p
     assert Checkpoints(tmp_path / "checkpoints").newest_notes()[0] == 20
 
 
+def test_every_chunk_that_was_asked_for_ends_with_a_checkpoint(tmp_path):
+    class Looking(Counting):
+        seen = ()
+
+        def advance(self, step, count):
+            if step:
+                self.seen += (Checkpoints(tmp_path / "checkpoints", read_only=True).newest_notes()[0],)
+            super().advance(step, count)
+
+    work = Looking()
+    go(work, tmp_path, Interruption(), chunk=4)
+    assert work.seen == (4, 8, 12, 16)
+
+
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGINT, ExitCode.INTERRUPTED), (signal.SIGTERM, ExitCode.TERMINATED)]
 )
