@@ -2,11 +2,12 @@
 
 import os
 
-# Most of the time goes into compiling programs that run for a moment: no optimisation and no threads save half of it.
-# It must be set before JAX starts, and subprocesses inherit it.
+# Most of the time goes into compiling programs that run for a moment: no optimisation, no threads and the older code
+# generator, which is the faster one, save most of it. It must be set before JAX starts, and subprocesses inherit it.
 os.environ.setdefault(
     "XLA_FLAGS",
-    "--xla_backend_optimization_level=0 --xla_cpu_parallel_codegen_split_count=1 --xla_cpu_multi_thread_eigen=false",
+    "--xla_backend_optimization_level=0 --xla_cpu_parallel_codegen_split_count=1 --xla_cpu_multi_thread_eigen=false "
+    "--xla_cpu_use_fusion_emitters=false",
 )
 
 import jax

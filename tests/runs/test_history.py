@@ -155,7 +155,7 @@ def test_changed_metadata_are_found(history, path):
 def test_arrays_that_nobody_vouches_for_are_found(history, path):
     digests = sealed(history)
     for other in (digests | {"plaquette": digests["charge"]}, {k: v for k, v in digests.items() if k != "charge"}):
-        with pytest.raises(UserError, match="'(charge|plaquette)' is missing, or of another run"):
+        with pytest.raises(UserError, match=r"'(charge|plaquette)' is missing, or of another run"):
             History.open(path).verify(SHAPE, 6, 1, other)
 
 

@@ -15,12 +15,14 @@ from dlhmc.runs.boards import Board, open_boards
 from dlhmc.runs.checkpoint import Checkpoints
 from dlhmc.runs.directory import RunDirectory
 from dlhmc.runs.interruption import Interruption, watch_signals
+from dlhmc.runs.memory import give_back_what_is_free
 from dlhmc.runs.progress import Callback, Display
 
 _SECONDS_PER_CHUNK = 1.0
 # A chunk ends with a checkpoint, unless its length was not asked for and saving would take more of the time than this.
 _TIME_FOR_CHECKPOINTS = 0.05
 _FIRST_CHUNK = 8
+_CHANGE_OF_LENGTH = 1.3
 
 
 class Work(ABC):
@@ -148,6 +150,14 @@ def execute(
     return ExitCode.OK
 
 
+def _adapted(length: int, wanted: float) -> int:
+    """The length of the next chunk.
+
+    It stays as it is while it is about right: memory that is taken in a new size for every chunk falls to pieces.
+    """
+    return length if 1 / _CHANGE_OF_LENGTH < wanted / length < _CHANGE_OF_LENGTH else max(1, round(wanted))
+
+
 class Decision(NamedTuple):
     """What happens next, the same in all processes: each has its own clock and gets its own signals."""
 
@@ -187,6 +197,7 @@ def drive(
             started = time.monotonic()
             tree, notes = work.checkpoint()
             checkpoints.save(step, tree, notes if lines is None else notes | lines.seal())
+            give_back_what_is_free()
             ended = time.monotonic()
             return ended + (ended - started) / _TIME_FOR_CHECKPOINTS
 
@@ -212,6 +223,6 @@ def drive(
                 board.add(step, figures)
             display.update(step, f"{work.facts()}  {float(f'{rate:.3g}'):g}/s")
             if chunk is None:
-                length = max(1, min(work.capacity, round(rate * _SECONDS_PER_CHUNK)))
+                length = _adapted(length, min(work.capacity, rate * _SECONDS_PER_CHUNK))
         save()
     return step, code

@@ -121,7 +121,7 @@ class Monitor:
         return "  ".join(parts)
 
     def _tau(self) -> str:
-        series = self._series.array().astype(np.float64)
+        series = self._series.array()
         if self._slow is None or len(series) < 8:
             return "…"
         tau = integrated_autocorrelation_time(series, mean=self._target.slow[self._slow])
