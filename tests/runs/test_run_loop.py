@@ -12,7 +12,7 @@ from dlhmc.errors import ExitCode, UserError
 from dlhmc.runs.checkpoint import Checkpoints
 from dlhmc.runs.directory import RunDirectory
 from dlhmc.runs.interruption import Interruption, watch_signals
-from dlhmc.runs.loop import Work, drive
+from dlhmc.runs.loop import Work, adapted, drive
 from dlhmc.runs.progress import Display
 
 
@@ -75,6 +75,13 @@ def test_chunks_fill_the_run_and_respect_stops_and_capacity(chunk, chunks, tmp_p
     assert work.chunks == chunks
     assert [line["step"] for line in metrics] == [sum(chunks[: i + 1]) for i in range(len(chunks))]
     assert Checkpoints(tmp_path / "checkpoints").newest_notes()[0] == 20
+
+
+@pytest.mark.parametrize(
+    ("length", "wanted", "then"), [(100, 120, 100), (100, 80, 100), (100, 200.4, 200), (100, 50, 50), (8, 0.2, 1)]
+)
+def test_the_length_of_chunks_changes_only_with_the_speed(length, wanted, then):
+    assert adapted(length, wanted) == then
 
 
 def test_every_chunk_that_was_asked_for_ends_with_a_checkpoint(tmp_path):

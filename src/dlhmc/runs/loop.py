@@ -150,7 +150,7 @@ def execute(
     return ExitCode.OK
 
 
-def _adapted(length: int, wanted: float) -> int:
+def adapted(length: int, wanted: float) -> int:
     """The length of the next chunk.
 
     It stays as it is while it is about right: memory that is taken in a new size for every chunk falls to pieces.
@@ -223,6 +223,6 @@ def drive(
                 board.add(step, figures)
             display.update(step, f"{work.facts()}  {float(f'{rate:.3g}'):g}/s")
             if chunk is None:
-                length = _adapted(length, min(work.capacity, rate * _SECONDS_PER_CHUNK))
+                length = adapted(length, min(work.capacity, rate * _SECONDS_PER_CHUNK))
         save()
     return step, code
