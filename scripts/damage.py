@@ -3,8 +3,9 @@
     python scripts/damage.py
 
 A file is truncated, emptied, given a flipped bit, deleted, or replaced by that of another run. Every command must then
-refuse with one sentence, or give what it gives for the undamaged run, bit for bit. Resuming takes longest, and is tried
-with one kind of damage for each file, each in its turn.
+refuse with one sentence, or give what it gives for the undamaged run, bit for bit. `dlhmc summary` may also give what a
+run gives that ended with the checkpoint before, if it says so. Resuming takes longest, and is tried with one kind of
+damage for each file, each in its turn.
 """
 
 import collections
@@ -43,6 +44,7 @@ SAMPLE: dict[str, Any] = {
     "warmup": 20,
     "start": "cold",
 }
+CHUNK = 20
 TRAIN: dict[str, Any] = {"lattice": (4, 4), "beta": 2.0, "chains": 4, "steps": 20, "burn_in": 1, "start": "cold"}
 COMPARE: dict[str, Any] = {
     "lattice": (4, 4),
@@ -71,17 +73,20 @@ def sweep(directory: Path) -> collections.Counter[str]:
     screen = Console(file=io.StringIO())
     for name in ("one", "other"):
         seed = 1 if name == "one" else 2
-        sampling.sample(SampleConfig(**SAMPLE, seed=seed, chunk=20), directory / "sample" / name, screen)
+        sampling.sample(SampleConfig(**SAMPLE, seed=seed, chunk=CHUNK), directory / "sample" / name, screen)
         training.train(TrainConfig(**TRAIN, seed=seed, chunk=5), directory / "train" / name, screen)
         compare(CompareConfig(**COMPARE, seed=seed), directory / "compare" / name, screen, quiet=True)
+    until_checkpoint_before = SAMPLE | {"trajectories": SAMPLE["trajectories"] - CHUNK}
+    sampling.sample(SampleConfig(**until_checkpoint_before, seed=1, chunk=CHUNK), directory / "shorter", screen)
+    before = {"summary": summary(directory / "shorter") | {"is_of_an_earlier_checkpoint": True}}
     for kind, commands in COMMANDS.items():
         one, other = directory / kind / "one", directory / kind / "other"
         files = sorted(file for file in one.rglob("*") if file.is_file() and file.name != ".lock")
         quick = {name: command for name, command in commands.items() if not name.startswith("resume")}
-        harm(one, other, files, list(DAMAGES), quick, counts)
+        harm(one, other, files, list(DAMAGES), quick, before, counts)
         slow = {name: command for name, command in commands.items() if name not in quick}
         for index, damage in enumerate(DAMAGES):
-            harm(one, other, files[index :: len(DAMAGES)], [damage], slow, counts)
+            harm(one, other, files[index :: len(DAMAGES)], [damage], slow, before, counts)
         sys.stdout.write(f"{kind}: {len(files)} files\n")
         sys.stdout.flush()
     return counts
@@ -93,9 +98,10 @@ def harm(
     files: list[Path],
     damages: list[str],
     commands: Mapping[str, Command],
+    before: Mapping[str, Any],
     counts: collections.Counter[str],
 ) -> None:
-    """Each of the files with each of the damages, in a copy of the run."""
+    """Each of the files with each of the damages, in a copy of the run; `before`: what its checkpoint before gives."""
     expected = {name: command(one) for name, command in commands.items()}
     copy = one.parent / "copy"
     for file in files:
@@ -108,9 +114,13 @@ def harm(
             counts["damaged files"] += 1
             for name, command in commands.items():
                 try:
-                    same = command(copy) == expected[name]
-                    counts[f"{name}: as if undamaged" if same else "wrong"] += 1
-                    if not same:
+                    found = command(copy)
+                    if found == expected[name]:
+                        counts[f"{name}: as if undamaged"] += 1
+                    elif found == before.get(name):
+                        counts[f"{name}: of the checkpoint before, and it says so"] += 1
+                    else:
+                        counts["wrong"] += 1
                         sys.stdout.write(f"{name}, {inside} {damage}: other numbers\n")
                 except UserError as error:
                     counts[f"{name}: refused"] += 1
@@ -169,7 +179,9 @@ DAMAGES: dict[str, Callable[[Path, Path], bool]] = {
 def summary(path: Path) -> Any:
     """`dlhmc summary`."""
     found = sampling.show_results(path, Console(file=io.StringIO()))
-    return {key: value for key, value in found.items() if "second" not in key}
+    says_so = any("results of an earlier checkpoint" in warning for warning in found["warnings"])
+    numbers = {key: value for key, value in found.items() if "second" not in key and key != "warnings"}
+    return numbers | {"is_of_an_earlier_checkpoint": says_so}
 
 
 def report(path: Path) -> Any:
