@@ -73,12 +73,9 @@ def sweep(directory: Path) -> collections.Counter[str]:
     screen = Console(file=io.StringIO())
     for name in ("one", "other"):
         seed = 1 if name == "one" else 2
-        sampling.sample(SampleConfig(**SAMPLE, seed=seed, chunk=CHUNK), directory / "sample" / name, screen)
         training.train(TrainConfig(**TRAIN, seed=seed, chunk=5), directory / "train" / name, screen)
         compare(CompareConfig(**COMPARE, seed=seed), directory / "compare" / name, screen, quiet=True)
-    until_checkpoint_before = SAMPLE | {"trajectories": SAMPLE["trajectories"] - CHUNK}
-    sampling.sample(SampleConfig(**until_checkpoint_before, seed=1, chunk=CHUNK), directory / "shorter", screen)
-    before = {"summary": summary(directory / "shorter") | {"is_of_an_earlier_checkpoint": True}}
+    before = sampling_runs(directory / "sample")
     for kind, commands in COMMANDS.items():
         one, other = directory / kind / "one", directory / kind / "other"
         files = sorted(file for file in one.rglob("*") if file.is_file() and file.name != ".lock")
@@ -90,6 +87,14 @@ def sweep(directory: Path) -> collections.Counter[str]:
         sys.stdout.write(f"{kind}: {len(files)} files\n")
         sys.stdout.flush()
     return counts
+
+
+def sampling_runs(directory: Path) -> dict[str, Any]:
+    """Two runs of the same kind, and what the commands give for the first if it had ended one checkpoint before."""
+    shorter = SAMPLE | {"trajectories": SAMPLE["trajectories"] - CHUNK}
+    for name, settings, seed in (("one", SAMPLE, 1), ("other", SAMPLE, 2), ("shorter", shorter, 1)):
+        sampling.sample(SampleConfig(**settings, seed=seed, chunk=CHUNK), directory / name, Console(quiet=True))
+    return {"summary": summary(directory / "shorter") | {"is_of_an_earlier_checkpoint": True}}
 
 
 def harm(

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import damage
 import fuzz
-import pytest
 import torture
 
 
@@ -35,23 +34,14 @@ def test_the_fuzzer_sees_what_it_looks_for(tmp_path, capsys):
             assert fuzz.judge(subject, collections.Counter(), events, accident=False)
 
 
-@pytest.fixture(scope="module")
-def two_runs(tmp_path_factory):
-    directory = tmp_path_factory.mktemp("damage")
-    for name, seed in (("one", 1), ("other", 2)):
-        damage.sampling.sample(
-            damage.SampleConfig(**damage.SAMPLE, seed=seed), directory / name, damage.Console(quiet=True)
-        )
-    return directory / "one", directory / "other"
-
-
-def test_damaged_files_give_no_wrong_numbers(two_runs, capsys):
-    one, other = two_runs
+def test_damaged_files_give_no_wrong_numbers(tmp_path, capsys):
+    before = damage.sampling_runs(tmp_path)
+    one, other = tmp_path / "one", tmp_path / "other"
     files = sorted(file for file in one.rglob("*") if file.is_file() and file.name != ".lock")
     counts = collections.Counter()
     commands = {name: damage.COMMANDS["sample"][name] for name in ("summary", "report", "load")}
     for index, kind in enumerate(damage.DAMAGES):
-        damage.harm(one, other, files[index :: 2 * len(damage.DAMAGES)], [kind], commands, counts)
+        damage.harm(one, other, files[index :: 2 * len(damage.DAMAGES)], [kind], commands, before, counts)
     assert counts["wrong"] == 0, capsys.readouterr().out
     assert counts["summary: refused"] > 0
     assert counts["damaged files"] > 5
