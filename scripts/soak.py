@@ -37,8 +37,9 @@ class Look(NamedTuple):
     seconds: float
     trajectories: int
     cpu_seconds: float
-    #: the most since the last look
+    #: resident memory: the most since the last look, and what of it is the process's own now, not of libraries' files
     peak: int
+    own: int
     open_files: int
 
 
@@ -47,13 +48,14 @@ def look(pid: int, metrics: Path, started: float) -> Look | None:
     try:
         last = json.loads(metrics.read_bytes()[-4096:].splitlines()[-1])
         after_name = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        peak = 1024 * int(re.findall(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())[0])
+        kilobytes = dict(re.findall(r"(\w+):\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text()))
+        peak, own = 1024 * int(kilobytes["VmHWM"]), 1024 * int(kilobytes["RssAnon"])
         Path(f"/proc/{pid}/clear_refs").write_text("5")  # a new peak from here on
         files = len(os.listdir(f"/proc/{pid}/fd"))
-    except (OSError, ValueError, IndexError):
+    except (OSError, ValueError, LookupError):
         return None
     cpu = (int(after_name[11]) + int(after_name[12])) / _TICK
-    return Look(time.monotonic() - started, last["step"], cpu, peak, files)
+    return Look(time.monotonic() - started, last["step"], cpu, peak, own, files)
 
 
 def watch(process: "subprocess.Popen[bytes]", metrics: Path, every: float) -> list[Look]:
@@ -80,6 +82,7 @@ def judge(looks: list[Look], chains: int) -> dict[str, Any]:
                 "cpu_microseconds_per_trajectory": 1e6 * (b.cpu_seconds - a.cpu_seconds) / (done * chains),
                 "resident_megabytes": statistics.median(seen.peak for seen in within) / _MEGABYTE,
                 "largest_megabytes": max(seen.peak for seen in within) / _MEGABYTE,
+                "own_megabytes": statistics.median(seen.own for seen in within) / _MEGABYTE,
                 "open_files": max(seen.open_files for seen in within),
             }
         )
@@ -110,6 +113,7 @@ def show(figures: dict[str, Any], console: Console) -> None:
         "CPU µs a trajectory and chain",
         "resident MB",
         "at most",
+        "own",
         "open files",
     )
     for name in columns:
@@ -121,6 +125,7 @@ def show(figures: dict[str, Any], console: Console) -> None:
             f"{part['cpu_microseconds_per_trajectory']:.2f}",
             f"{part['resident_megabytes']:.1f}",
             f"{part['largest_megabytes']:.1f}",
+            f"{part['own_megabytes']:.1f}",
             f"{part['open_files']}",
         )
     console.print(table)
