@@ -3,9 +3,9 @@
 python scripts/soak.py --minutes 60 --out soak
 
 The command `dlhmc sample` runs in a process of its own and is watched from outside, through /proc (Linux). Its memory
-goes up and down within a second: what counts is the peak between two looks, and of a twelfth of the time their median.
-The first sixth is for caches to fill; from then on this may grow by less than 1 %, the number of open files may not
-grow, and the processor's time for a trajectory may change by less than a tenth. Exit code 1 if not.
+goes up and down within a second: what counts are the peaks between two looks, and of a twelfth of the time both their
+median and the largest of them. The first sixth is for caches to fill; from then on neither may grow by 1 %, the number
+of open files may not grow, and the CPU time of a trajectory may change by less than a tenth. Exit code 1 if not.
 """
 
 import argparse
@@ -89,7 +89,7 @@ def judge(looks: list[Look], chains: int) -> dict[str, Any]:
     settled = parts[_PARTS // 6 :]
     first, last = settled[0], settled[-1]
     cpu = [part["cpu_microseconds_per_trajectory"] for part in settled]
-    growth = last["resident_megabytes"] / first["resident_megabytes"] - 1
+    growth = max(last[name] / first[name] - 1 for name in ("resident_megabytes", "largest_megabytes"))
     change = last["cpu_microseconds_per_trajectory"] / first["cpu_microseconds_per_trajectory"] - 1
     return {
         "trajectories": looks[-1].trajectories,
@@ -161,7 +161,7 @@ def main() -> int:
     console = Console(width=110)
     if process.returncode != 75 or len(looks) <= _PARTS:  # 75: the time limit has come
         console.print((options.out / "log").read_text(), markup=False)
-        console.print(f"the run ended with exit code {process.returncode} before its time", style="red")
+        console.print(f"exit code {process.returncode}, {len(looks)} looks: too few, or not the end", style="red")
         return 1
     figures = judge(looks, options.chains) | {"command": command[3:]}
     (options.out / "soak.json").write_text(json.dumps(figures, indent=2) + "\n")

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -26,7 +27,7 @@ _PATIENCE = 240
 
 
 class Pair:
-    """Two processes of one run."""
+    """Two processes of one run; "{process}" stands for the number of each."""
 
     def __init__(self, arguments, environment):
         with socket.create_server(("127.0.0.1", 0)) as server:
@@ -35,7 +36,7 @@ class Pair:
         where = ["--coordinator", f"127.0.0.1:{port}", "--num-processes", "2", "--process-id"]
         self.processes = [
             subprocess.Popen(
-                [*program, *where, str(number)],
+                [*(part.replace("{process}", str(number)) for part in program), *where, str(number)],
                 env=environment,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
@@ -130,6 +131,17 @@ def test_a_directory_that_is_taken_ends_both(tmp_path, launch):
     assert codes[1] != ExitCode.OK
     assert "is not empty" in printed[0][1]
     assert os.listdir(tmp_path / "full") == ["thesis.tex"]
+
+
+def test_processes_that_see_different_checkpoints_do_not_go_on(tmp_path, launch):
+    """As on disks that show a new file to one machine before the other."""
+    runs = [tmp_path / "run-0", tmp_path / "run-1"]
+    assert cli.run([*SAMPLING, "--trajectories", "10", "--out", str(runs[0])]) == ExitCode.OK
+    shutil.copytree(*runs)
+    (runs[1] / "checkpoints" / "16.npz").unlink()
+    codes, printed = launch("resume", str(tmp_path / "run-{process}"), "--quiet").end()
+    assert codes == [ExitCode.BAD_INPUT] * 2, printed
+    assert all("do not see the same checkpoints" in words[1] for words in printed)
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,7 @@ def finished(untrained, tmp_path_factory):
         hit_lengths=(1.0,),
         step_sizes=(0.2, 0.25, 0.02),
         chains=64,
-        precision=0.1,
+        precision=0.05,
         budget=200.0,
     )
     output = io.StringIO()
@@ -77,7 +77,7 @@ def test_every_sampler_is_measured_or_dropped(finished):
     for name, entry in found.items():
         assert entry["status"] == "measured"
         for tau in entry["tau_int"].values():
-            assert tau["error"] <= 0.1 * tau["value"]
+            assert tau["error"] <= 0.05 * tau["value"]
         assert name in output
     assert ("1 HMC dropped on the way" in output) == (status == "dropped")
 

@@ -79,7 +79,7 @@ def test_steps_and_sizes_do_not_recompile():
 
 
 @pytest.mark.parametrize("integrator", sorted(INTEGRATORS))
-@pytest.mark.parametrize("chains", [4, pytest.param(128, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("chains", [4, 128])
 @pytest.mark.parametrize("wanted", [pytest.param(0.65, marks=pytest.mark.slow), 0.8])
 def test_tuned_step_size_gives_the_wanted_acceptance(integrator, chains, wanted):
     target = U1((8, 8), 5.0)
