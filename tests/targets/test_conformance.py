@@ -4,8 +4,10 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from dlhmc.conformance import TARGET_CHECKS, ConformanceError, check_target, example
 from dlhmc.targets import U1, LogDensity, registry
+from dlhmc.testing import ConformanceError, check_target
+from dlhmc.testing.checks import example
+from dlhmc.testing.target import TARGET_CHECKS
 
 
 @pytest.mark.usefixtures("x64")

@@ -1,0 +1,70 @@
+"""What every check is made of: a sentence for each problem, and all of them in one error.
+
+Each check yields a sentence for everything that is wrong. `check_target` and its relatives run all checks that apply in
+double precision, and raise `ConformanceError` with all sentences.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple, TypeVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+
+from dlhmc.targets.contract import Field, Target
+
+T = TypeVar("T")
+Problems = Iterator[str]
+CHAINS = 3
+
+
+class ConformanceError(AssertionError):
+    """What is wrong with an object, a sentence for each problem."""
+
+
+class Checked(NamedTuple):
+    """What was tested, and what could not be."""
+
+    passed: tuple[str, ...]
+    skipped: tuple[str, ...]
+
+
+def run_checks(what: object, checks: Mapping[str, Callable[[], Iterable[str]]], skipped: Iterable[str] = ()) -> Checked:
+    """All checks; those that raise have found something, too."""
+    problems: list[str] = []
+    with jax.enable_x64(True), jax.numpy_dtype_promotion("standard"):
+        for name, check in checks.items():
+            try:
+                for problem in check():
+                    problems.append(f"{name}: {problem}")
+            except Exception as error:  # a user's code may raise anything
+                problems.append(f"{name}: it raises {type(error).__name__}: {error}")
+    if problems:
+        title = what if isinstance(what, str) else type(what).__name__
+        raise ConformanceError("\n".join([f"{title} breaks its contract.", *(f"- {line}" for line in problems)]))
+    return Checked(tuple(checks), tuple(skipped))
+
+
+def as_numbers(values: Any) -> NDArray[np.float64]:
+    """On the host, in double precision."""
+    return np.asarray(values, np.float64)
+
+
+def far(found: Any, wanted: Any, tolerance: float) -> float | None:
+    """The largest difference, where it is larger than the tolerance times the size of what is wanted; NaN is."""
+    difference = float(np.max(np.abs(as_numbers(found) - as_numbers(wanted)), initial=0.0))
+    size = float(np.max(np.abs(as_numbers(wanted)), initial=0.0))
+    return None if difference <= tolerance * max(size, 1e-300) else difference
+
+
+def example(target: Target, chains: int = CHAINS) -> Field:
+    """Hot configurations, in double precision."""
+    return target.start(jax.random.key(1), "hot", chains, jnp.dtype(jnp.float64))
+
+
+def in_double(tree: T) -> T:
+    """The same with all numbers in double precision."""
+    doubled: T = jax.tree.map(lambda a: jnp.asarray(a, jnp.float64) if eqx.is_inexact_array(a) else a, tree)
+    return doubled

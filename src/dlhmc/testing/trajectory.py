@@ -1,0 +1,140 @@
+"""Checks of layers and position rules: inverses, and log|J| against autodiff."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from dlhmc.layers import Phase, PositionRule, Trajectory
+from dlhmc.targets.contract import Field, Target
+from dlhmc.testing.checks import Checked, Problems, as_numbers, example, in_double, run_checks
+
+T = TypeVar("T")
+
+
+def with_random_weights(tree: T, scale: float, seed: int = 3) -> T:
+    """All trainable numbers moved by normal ones: what training could make of them."""
+    leaves, structure = jax.tree.flatten(eqx.filter(tree, eqx.is_inexact_array))
+    keys = jax.random.split(jax.random.key(seed), len(leaves))
+    noise = [leaf + scale * jax.random.normal(k, leaf.shape, leaf.dtype) for k, leaf in zip(keys, leaves, strict=True)]
+    moved: T = eqx.combine(jax.tree.unflatten(structure, noise), eqx.filter(tree, eqx.is_inexact_array, inverse=True))
+    return moved
+
+
+@eqx.filter_jit
+def _forward(trajectory: Trajectory, target: Target, x: Field, v: Field) -> Phase:
+    return trajectory.forward(target, x, v)
+
+
+@eqx.filter_jit
+def _inverse(trajectory: Trajectory, target: Target, x: Field, v: Field) -> Phase:
+    return trajectory.inverse(target, x, v)
+
+
+def round_trip(trajectory: Trajectory, target: Target, x: Field, v: Field, tolerance: float = 1e-12) -> Problems:
+    """There and back, in both directions, with opposite log|J|."""
+    for there, back, way in (
+        (_forward, _inverse, "forward then inverse"),
+        (_inverse, _forward, "inverse then forward"),
+    ):
+        middle = there(trajectory, target, x, v)
+        end = back(trajectory, target, middle.x, middle.v)
+        size = max(1.0, float(jnp.abs(middle.v).max()), float(jnp.abs(middle.x).max()))
+        errors = {
+            "x": float(jnp.abs(target.wrap(end.x - x)).max()),
+            "v": float(jnp.abs(end.v - v).max()),
+            "log|J|": 0.1 * float(jnp.abs(end.log_jacobian + middle.log_jacobian).max()),
+        }
+        for name, error in errors.items():
+            if not error <= tolerance * size:
+                yield f"{way} misses {name} by {error:.2g}"
+        if float(jnp.abs(target.wrap(middle.x - x)).max()) <= 1e-3:
+            yield f"{way} does not move x"
+
+
+def log_jacobians(trajectory: Trajectory, target: Target, x: Field, v: Field, direction: str) -> tuple[float, float]:
+    """The log|J| that the trajectory gives for one chain, and the one that autodiff finds."""
+    z = jnp.concatenate([x.ravel(), v.ravel()])
+    jacobian, found = _differentiate(trajectory, target, z, direction, x.shape)
+    return float(found), float(np.linalg.slogdet(as_numbers(jacobian))[1])
+
+
+@eqx.filter_jit
+def _differentiate(
+    trajectory: Trajectory, target: Target, z: Array, direction: str, shape: tuple[int, ...]
+) -> tuple[Array, Array]:
+    half = z.size // 2
+
+    def flat(z: Array) -> tuple[Array, Array]:
+        phase = getattr(trajectory, direction)(target, z[:half].reshape(shape), z[half:].reshape(shape))
+        return jnp.concatenate([phase.x.ravel(), phase.v.ravel()]), phase.log_jacobian[0]
+
+    return jax.jacfwd(flat, has_aux=True)(z)
+
+
+def check_trajectory(trajectory: Trajectory, target: Target) -> Checked:
+    """A trajectory must be undone by its inverse and know its log|J|, with the parameters it has and with others."""
+    checks = {}
+    for label, scale in (("as it is", 0.0), ("with other parameters", 0.3)):
+        checks[f"inverse, {label}"] = _deferred(round_trips, trajectory, target, scale)
+        checks[f"Jacobian, {label}"] = _deferred(jacobians_agree, trajectory, target, scale)
+    return run_checks(trajectory, checks)
+
+
+def _deferred(
+    check: Callable[[Trajectory, Target], Problems], trajectory: Trajectory, target: Target, scale: float
+) -> Callable[[], Problems]:
+    return lambda: check(with_random_weights(in_double(trajectory), scale), target)
+
+
+def round_trips(trajectory: Trajectory, target: Target) -> Problems:
+    """There and back, from hot configurations."""
+    x = example(target)
+    return round_trip(trajectory, target, x, target.momentum(jax.random.key(1), x), 1e-10)
+
+
+def jacobians_agree(trajectory: Trajectory, target: Target) -> Problems:
+    """The log|J| of both directions is that of autodiff."""
+    x = example(target, 1)
+    v = target.momentum(jax.random.key(1), x)
+    for direction in ("forward", "inverse"):
+        found, expected = log_jacobians(trajectory, target, x, v, direction)
+        if not abs(found - expected) <= 1e-8 * max(1.0, abs(expected)):
+            yield f"log|J| of {direction} is {found:.8g}, but autodiff finds {expected:.8g}"
+
+
+def check_rule(rule: PositionRule, *, compact: bool) -> Checked:
+    """A position rule must be undone by its inverse, with the derivative that autodiff finds; on the circle, too."""
+
+    def points() -> tuple[Array, Array, Array]:
+        x = jnp.linspace(-3.1, 3.1, 41)
+        return x, 2.5 * jnp.cos(7 * x), 0.5 * jnp.sin(5 * x)
+
+    def inverse() -> Problems:
+        x, shift, log_scale = points()
+        there, forward = rule.forward(x, shift, log_scale)
+        if compact:
+            there = jnp.mod(there + jnp.pi, 2 * jnp.pi) - jnp.pi
+        back, backward = rule.inverse(there, shift, log_scale)
+        miss = back - x
+        if compact:
+            miss = jnp.mod(miss + jnp.pi, 2 * jnp.pi) - jnp.pi
+        if not float(jnp.abs(miss).max()) <= 1e-10:
+            where = " after wrapping around the circle" if compact else ""
+            yield f"inverse does not undo forward{where}: {float(jnp.abs(miss).max()):.2g} off"
+        if not float(jnp.abs(forward + backward).max()) <= 1e-10:
+            yield "the log-derivatives of forward and inverse do not cancel"
+
+    def derivative() -> Problems:
+        x, shift, log_scale = points()
+        found = rule.forward(x, shift, log_scale)[1]
+        slope = jax.vmap(jax.grad(lambda *point: rule.forward(*point)[0]))(x, shift, log_scale)
+        error = float(jnp.abs(found - jnp.log(jnp.abs(slope))).max())
+        if not error <= 1e-10:
+            yield f"the log-derivative is not that of autodiff: {error:.2g} off"
+
+    return run_checks(rule, {"inverse": inverse, "derivative": derivative})
