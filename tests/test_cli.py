@@ -17,7 +17,7 @@ import pytest
 from rich.console import Console
 
 from dlhmc import __version__, cli
-from dlhmc.completion import options_of, script
+from dlhmc.cli.completion import options_of, script
 from dlhmc.doctor import Check, Findings, show
 from dlhmc.errors import ExitCode
 

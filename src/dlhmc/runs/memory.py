@@ -1,19 +1,31 @@
-"""Memory of long runs: what the process has freed goes back to the system."""
+"""Memory of long runs: it stays in one piece, and what the process has freed goes back to the system.
+
+Both are settings of the GNU C library; elsewhere nothing is done.
+"""
 
 import ctypes
+import os
 import sys
-from collections.abc import Callable
+from typing import Any
+
+_M_ARENA_MAX = -8  # <malloc.h>
 
 
-def _find_trim() -> Callable[[int], int] | None:
-    """malloc_trim of the C library, where it has one (glibc)."""
-    if sys.platform != "linux":
-        return None
-    trim: Callable[[int], int] | None = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    return trim
+def _c_function(name: str) -> Any:
+    """A function of the C library, if it has it."""
+    return getattr(ctypes.CDLL(None), name, None) if sys.platform == "linux" else None
 
 
-_TRIM = _find_trim()
+_TRIM = _c_function("malloc_trim")
+
+
+def use_one_pool() -> None:
+    """Let threads take memory from one pool instead of one each, which grow for hours until each has its pieces.
+
+    It is for the whole process, so for processes of our own only, before JAX starts its threads.
+    """
+    if "MALLOC_ARENA_MAX" not in os.environ and (set_option := _c_function("mallopt")) is not None:
+        set_option(_M_ARENA_MAX, 1)
 
 
 def give_back_what_is_free() -> None:

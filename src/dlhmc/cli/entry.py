@@ -1,0 +1,101 @@
+"""The entry point: commands are run here, and what goes wrong becomes a sentence and an exit code."""
+
+import os
+import sys
+import traceback
+
+from dlhmc import __version__
+from dlhmc.cli.commands import COMMANDS
+from dlhmc.cli.options import Compiling
+from dlhmc.cli.parsing import advice, parse
+from dlhmc.errors import ExitCode, UserError
+from dlhmc.runs.memory import use_one_pool
+
+
+def main() -> None:
+    """Entry point of the console script."""
+    use_one_pool()
+    try:
+        code = run(sys.argv[1:])
+    except Exception:
+        if "jax" not in sys.modules:
+            raise
+        traceback.print_exc()
+        code = ExitCode.WRONG
+    if "jax" in sys.modules:
+        from dlhmc.processes import leave
+
+        leave(code)
+    sys.exit(code)
+
+
+def run(arguments: list[str]) -> int:
+    """Run a command line and return its exit code."""
+    try:
+        return _dispatch(arguments)
+    except UserError as error:
+        sys.stderr.write(f"dlhmc{_which_process()}: {error}\n")
+        return ExitCode.BAD_INPUT
+    except MemoryError:
+        sys.stderr.write("dlhmc: there is not enough memory: take fewer --chains or a smaller --lattice\n")
+        return ExitCode.BAD_INPUT
+    except Exception as error:
+        if not _is_about_another_process(error):
+            raise
+        lost = "another process of the run has died; all end now, and 'dlhmc resume' goes on from the last checkpoint"
+        sys.stderr.write(f"dlhmc{_which_process()}: {lost}\n")
+        return ExitCode.LOST
+    except KeyboardInterrupt:
+        sys.stderr.write("dlhmc: stopped at once; what was saved before is intact\n")
+        return ExitCode.INTERRUPTED
+    except BrokenPipeError:
+        # The reader has gone (dlhmc … | head): not an error. Nothing more can be flushed.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return ExitCode.OK
+
+
+def _which_process() -> str:
+    """Which of several processes speaks."""
+    if "jax" not in sys.modules:
+        return ""
+    import jax
+
+    from dlhmc.processes import several
+
+    return f" (process {jax.process_index()})" if several() else ""
+
+
+def _is_about_another_process(error: Exception) -> bool:
+    if "jax" not in sys.modules:
+        return False
+    from dlhmc.processes import lost_another
+
+    return lost_another(error)
+
+
+def _dispatch(arguments: list[str]) -> int:
+    if not arguments or arguments[0] in ("-h", "--help", "help"):
+        sys.stdout.write(_help())
+        return ExitCode.OK
+    if arguments[0] in ("-V", "--version"):
+        sys.stdout.write(f"dlhmc {__version__}\n")
+        return ExitCode.OK
+    name, rest = arguments[0], arguments[1:]
+    if name not in COMMANDS:
+        raise UserError(f"There is no command '{name}': {advice(name, COMMANDS, 'dlhmc --help')}")
+    command = parse(name, COMMANDS[name].options, rest)
+    if isinstance(command, Compiling):
+        command.set_cache()
+    return command()
+
+
+def _help() -> str:
+    lines = [
+        "usage: dlhmc COMMAND [OPTIONS]",
+        "Deep Learning Hamiltonian Monte Carlo for lattice gauge theory.",
+        "",
+    ]
+    for group in dict.fromkeys(command.group for command in COMMANDS.values()):
+        members = [(name, command) for name, command in COMMANDS.items() if command.group == group]
+        lines += [f"{group}:", *(f"  {name:<11}{command.purpose}" for name, command in members), ""]
+    return "\n".join([*lines, "'dlhmc COMMAND --help' lists the options of a command.", ""])

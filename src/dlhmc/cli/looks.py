@@ -1,0 +1,191 @@
+"""Commands that look: at runs, at configurations, at models, at the machine."""
+
+import dataclasses
+from pathlib import Path
+
+import tyro
+
+from dlhmc.cli.options import Compiling, Switch
+from dlhmc.cli.output import console, print_json, show_run
+from dlhmc.errors import ExitCode, UserError
+
+
+@dataclasses.dataclass(frozen=True)
+class Report(Compiling):
+    """Build a page with figures and tables for any set of runs: one file that opens from disk.
+
+    Example: dlhmc report runs/compare7 runs/t --out report.html
+    """
+
+    directories: tyro.conf.Positional[tuple[Path, ...]]
+    """directories of runs: comparisons, training, sampling, reproductions"""
+    out: Path = Path("report.html")
+    """file to write; figures go into the folder figures beside it"""
+
+    def __call__(self) -> ExitCode:
+        """Run the command."""
+        if not self.directories:
+            raise UserError("There is nothing to report: give at least one directory of a run.")
+        from dlhmc.report.command import report
+
+        report(self.directories, self.out, console())
+        return ExitCode.OK
+
+
+@dataclasses.dataclass(frozen=True)
+class Summary:
+    """Print the results of a run, finished or not."""
+
+    directory: tyro.conf.Positional[Path]
+    """directory of the run"""
+    json: Switch = False
+    """print JSON instead of a table"""
+
+    def __call__(self) -> ExitCode:
+        """Run the command."""
+        results = show_run(self.directory, console(quiet=self.json))
+        if self.json:
+            print_json(results)
+        return ExitCode.OK
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Export:
+    """Write the histories of a run for other programs: netCDF, HDF5 or CSV.
+
+    Example: dlhmc export runs/hmc7 --out hmc7.nc
+    """
+
+    directory: tyro.conf.Positional[Path]
+    """directory of a sampling run, finished or not"""
+    out: Path
+    """file to write: .nc and .h5 are netCDF-4 with all there is, .csv has a row for each trajectory and chain"""
+
+    def __call__(self) -> ExitCode:
+        """Run the command."""
+        from dlhmc.export import require_format
+        from dlhmc.samples import load_samples
+
+        require_format(self.out)
+        load_samples(self.directory).save(self.out)
+        console().print(f"written to {self.out}", markup=False, highlight=False, soft_wrap=True)
+        return ExitCode.OK
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Measure(Compiling):
+    """Measure observables of U(1) configurations that come from elsewhere, with errors and exact values.
+
+    The file holds links as angles, [configuration, 2, Lx, Lt] or [chain, configuration, 2, Lx, Lt].
+    Example: dlhmc measure links.npy --beta 7
+    """
+
+    file: tyro.conf.Positional[Path]
+    """array of links: .npy, or HDF5 (.h5, .hdf5, .nc)"""
+    beta: float
+    """inverse coupling they were made at, for the exact values"""
+    dataset: str | None = None
+    """name of the array in an HDF5 file, if there is more than one that could be meant"""
+    out: Path | None = None
+    """file to write the histories to: .nc, .h5 or .csv"""
+    json: Switch = False
+    """print JSON instead of a table"""
+
+    def __call__(self) -> ExitCode:
+        """Run the command."""
+        from dlhmc.export import require_format
+        from dlhmc.measuring import measure_file
+        from dlhmc.runs.config import require
+
+        require(0 < self.beta <= 10_000, "beta", self.beta, "a number above 0 and up to 10000")
+        if self.out is not None:
+            require_format(self.out)
+        measured = measure_file(self.file, self.beta, self.dataset)
+        if self.json:
+            print_json(measured.summary())
+        else:
+            measured.show(console())
+        if self.out is not None:
+            measured.save(self.out)
+        return ExitCode.OK
+
+
+@dataclasses.dataclass(frozen=True)
+class Models:
+    """List the trained models that come with the package, with what was measured for each.
+
+    Example: dlhmc models; dlhmc sample --model u1-b7
+    """
+
+    json: Switch = False
+    """print JSON instead of a table"""
+
+    def __call__(self) -> ExitCode:
+        """Run the command."""
+        from dlhmc.shipped import describe, show
+
+        if self.json:
+            print_json(describe())
+        else:
+            show(console())
+        return ExitCode.OK
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Doctor(Compiling):
+    """Show devices, versions and memory, and check in a few seconds that sampling is correct on this machine.
+
+    With a directory: check the rounding errors of that sampling run. Example: dlhmc doctor runs/hmc7
+    """
+
+    directory: tyro.conf.Positional[Path | None] = None
+    """directory of a sampling run"""
+
+    json: Switch = False
+    """print JSON instead of a table"""
+
+    def __call__(self) -> ExitCode:
+        """Run the command."""
+        if self.directory is not None:
+            from dlhmc.runs.sampling import check_run
+
+            code, rounding = check_run(self.directory, console(quiet=self.json))
+            if self.json:
+                print_json(rounding)
+            return code
+        from dlhmc.doctor import examine, show
+        from dlhmc.processes import is_first, join
+
+        join()  # the other processes of a batch job, if it is one
+        findings = examine()
+        if self.json and is_first():
+            print_json(findings.to_json())
+        elif is_first():
+            show(findings, console())
+        return ExitCode.OK if findings.good else ExitCode.WRONG
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Bench(Compiling):
+    """Measure the speed of a leapfrog step against BlackJAX, NumPy and the machine's limits."""
+
+    out: Path | None = None
+    """Markdown file to write the table to"""
+    rounds: int = 7
+    """how often everything is measured in turn; the fastest counts"""
+    scaling: Switch = False
+    """measure throughput with 1, 2 and 4 devices and processes instead"""
+    json: Switch = False
+    """print JSON instead of a table"""
+
+    def __call__(self) -> ExitCode:
+        """Run the command."""
+        if self.scaling:
+            from dlhmc.scaling import scaling as bench
+        else:
+            from dlhmc.bench import bench
+
+        measured = bench(self.rounds, self.out, console(quiet=self.json))
+        if self.json:
+            print_json(measured)
+        return ExitCode.OK

@@ -1,0 +1,133 @@
+"""Options that several commands have, and what they do."""
+
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import tyro
+
+from dlhmc.cli.output import console, print_json, show_run
+from dlhmc.comparison.config import CompareConfig
+from dlhmc.errors import ExitCode
+from dlhmc.reproduction.config import ReproduceConfig
+from dlhmc.runs.config import SampleConfig, TrainConfig
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from dlhmc.runs.loop import Conditions
+
+
+#: a switch that can only be turned on
+Switch = Annotated[bool, tyro.conf.FlagCreatePairsOff]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Compiling:
+    """Commands that compile programs."""
+
+    no_cache: Switch = False
+    """compile anew, and keep nothing in the user's cache directory"""
+
+    def set_cache(self) -> None:
+        """Use what earlier commands have compiled, or not."""
+        from dlhmc.compilation import use_cache, use_no_cache
+
+        use_no_cache() if self.no_cache else use_cache()
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Quietable(Compiling):
+    """Commands that show progress."""
+
+    quiet: Switch = False
+    """print nothing but errors"""
+    json: Switch = False
+    """print the results as JSON at the end, and nothing else"""
+
+    @property
+    def hushed(self) -> bool:
+        """Whether progress and tables are not wanted."""
+        return self.quiet or self.json
+
+    @property
+    def console(self) -> "Console":
+        """Where people read: what is wrong with a run must not stand between the results as JSON."""
+        return console(stderr=self.json)
+
+    def conclude(self, code: ExitCode, directory: Path) -> ExitCode:
+        """Print the results of a finished run, if asked to."""
+        if self.json and code == ExitCode.OK:
+            from dlhmc.processes import is_first
+
+            if is_first():
+                print_json(show_run(directory, console(quiet=True)))
+        return code
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NewRun(Quietable):
+    """Commands that make a run directory."""
+
+    settings: Any
+    config: Path | None = None
+    """TOML file with settings; options given here override it"""
+    out: Path | None = None
+    """new directory for the run; a name under runs/ if not given"""
+    dry_run: Switch = False
+    """say what would be done, and do nothing"""
+
+    def __call__(self) -> ExitCode:
+        """Run the command."""
+        out = self.out or self.settings.default_directory
+        if not self.dry_run:
+            return self.conclude(self.run(out), out)
+        from dlhmc.runs.directory import RunDirectory
+
+        RunDirectory(out).refuse_if_taken()
+        console().print(_settings_text(self.settings), markup=False, highlight=False, soft_wrap=True)
+        console().print(f"would run in {out}", markup=False, highlight=False, soft_wrap=True)
+        self.explain()
+        return ExitCode.OK
+
+    def run(self, out: Path) -> ExitCode:
+        """Do it, in a new directory."""
+        raise NotImplementedError
+
+    def explain(self) -> None:
+        """What else there is to say about a run that is not done."""
+
+
+def _settings_text(config: SampleConfig | TrainConfig | CompareConfig | ReproduceConfig) -> str:
+    return "\n".join(f"{field.name:>20} = {getattr(config, field.name)}" for field in dataclasses.fields(config))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LongRun(Quietable):
+    """Commands that may run for long, and resume."""
+
+    devices: int | None = None
+    """devices that share the chains; one if not given, or all that each of several processes has"""
+    split_lattice: int = 1
+    """devices that share each lattice, cut along its first direction: for lattices too large for one"""
+    coordinator: str | None = None
+    """host:port of process 0 of several; SLURM, Open MPI and Kubernetes are asked if not given"""
+    process_id: int | None = None
+    """which of the processes this is, from 0"""
+    num_processes: int | None = None
+    """how many processes there are"""
+    time_limit: str | None = None
+    """stop by itself after this long, with everything saved: 55m, 1h30m, 90s"""
+    check_every: str = "10m"
+    """check the rounding errors of a sampling run this often, and stop it if they are too large"""
+
+    def begin(self) -> "Conditions":
+        """Join the other processes, if there are any, and say how to run."""
+        from dlhmc.processes import Membership, join
+        from dlhmc.runs.loop import Conditions
+        from dlhmc.runs.progress import parse_duration
+
+        limit = None if self.time_limit is None else parse_duration(self.time_limit)
+        join(Membership(self.coordinator, self.process_id, self.num_processes))
+        check_every = parse_duration(self.check_every)
+        return Conditions(self.devices, self.split_lattice, limit, self.hushed, check_every)

@@ -1,0 +1,40 @@
+"""What commands print."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def console(*, quiet: bool = False, stderr: bool = False) -> "Console":
+    """Where people read."""
+    from rich.console import Console
+
+    return Console(quiet=quiet, stderr=stderr)
+
+
+def print_json(content: object) -> None:
+    """For programs."""
+    import json
+
+    sys.stdout.write(json.dumps(content, indent=2) + "\n")
+
+
+def show_run(directory: Path, console: "Console") -> dict[str, Any]:
+    """Show the results of a run of any kind, and return them."""
+    from dlhmc.runs.directory import run_kind
+
+    kind = run_kind(directory)
+    if kind.startswith("compare"):
+        from dlhmc.comparison.command import show_results
+    elif kind.startswith("train"):
+        from dlhmc.runs.training import show_results
+    elif kind == "reproduce":
+        from dlhmc.reproduction.command import show_results
+    elif kind == "sample-objects":
+        from dlhmc.samples import show_results
+    else:
+        from dlhmc.runs.sampling import show_results
+    return show_results(directory, console)
