@@ -8,7 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dlhmc import kernels, layers, networks, statistics, targets, testing, training
-    from dlhmc.api import Comparison, Trained, build_trajectory, compare, load, load_kernel, sample, train
+    from dlhmc.api.building import build_trajectory
+    from dlhmc.api.comparing import Comparison, compare
+    from dlhmc.api.loading import load, load_kernel
+    from dlhmc.api.sampling import sample
+    from dlhmc.api.training import Trained, train
     from dlhmc.errors import UserError
     from dlhmc.interoperability import to_arviz, to_blackjax, to_pyerrors
     from dlhmc.kernels import DLHMC, HMC, Exact, Info, InstantonHits, Kernel, State
@@ -46,7 +50,11 @@ __version__ = "0.1.0"
 
 #: where each name is
 _HOME = {
-    "dlhmc.api": ("Comparison", "Trained", "build_trajectory", "compare", "load", "load_kernel", "sample", "train"),
+    "dlhmc.api.building": ("build_trajectory",),
+    "dlhmc.api.comparing": ("Comparison", "compare"),
+    "dlhmc.api.loading": ("load", "load_kernel"),
+    "dlhmc.api.sampling": ("sample",),
+    "dlhmc.api.training": ("Trained", "train"),
     "dlhmc.errors": ("UserError",),
     "dlhmc.interoperability": ("to_arviz", "to_blackjax", "to_pyerrors"),
     "dlhmc.kernels": ("DLHMC", "HMC", "Exact", "Info", "InstantonHits", "Kernel", "State"),

@@ -13,10 +13,11 @@ import numpy as np
 import optax
 import pytest
 import xarray as xr
+from rich.console import Console
 from small_runs import TINY, histories, run
 
 import dlhmc
-from dlhmc import api, cli
+from dlhmc import cli
 from dlhmc.errors import ExitCode, UserError
 from dlhmc.runs.progress import Display
 
@@ -144,7 +145,7 @@ def test_in_a_notebook(monkeypatch):
             shown.append(bundle)
 
     monkeypatch.setattr("dlhmc.runs.progress._notebook_output", Handle)
-    console = api.Console(force_jupyter=True)
+    console = Console(force_jupyter=True)
     with Display(console, "hmc", 10).running(0) as display:
         display.update(4, "a < b")
     assert [bundle["text/plain"] for bundle in shown] == ["hmc: 0/10  compiling …", "hmc: 4/10  a < b"]
