@@ -18,9 +18,11 @@ from dlhmc import models
 from dlhmc.devices import spread
 from dlhmc.errors import UserError
 from dlhmc.kernels import State
+from dlhmc.leaves import integer
 from dlhmc.runs import sampling, targets, training
 from dlhmc.runs.config import SampleConfig, TrainConfig
 from dlhmc.runs.loop import Conditions
+from dlhmc.training import Inputs, advance
 
 OUT = Path(sys.argv[-1])
 NUMBERS = (1, 2, 4)
@@ -69,6 +71,27 @@ def trained():
         training.train(TrainConfig(**TRAINING, network="defect", radii=RADII), path, console(), quiet(number))
         found[number] = np.concatenate([array.ravel() for array in parameters(path).values()])
     return float(np.linalg.norm(found[4] - found[1]) / np.linalg.norm(found[1]))
+
+
+def messages():
+    """What a training step sends, and how far its records are from those of one device, for two numbers of chains.
+
+    With 8 chains each device has two of them. With 4 it has one, and directions are drawn for pairs.
+    """
+    found = {}
+    for chains in (8, 4):
+        config = TrainConfig(**TRAINING | {"chains": chains, "chunk": 10}, network="defect", radii=RADII)
+        records = {}
+        for number in (1, 4):
+            algorithm, devices, state = training.prepare(config, quiet(number))
+            inputs = Inputs(algorithm, integer(config.seed, np.uint32), integer(0), integer(10))
+            with devices.active():
+                program = advance.lower(inputs, state, 10).compile()
+                _, records[number] = program(inputs, state, 10)
+        sent = re.findall(r"= (.+) (all-reduce|all-gather|all-to-all|collective-permute)\(", program.compiled.as_text())
+        far = max(float(np.abs(records[4][name] - records[1][name]).max()) for name in records[1])
+        found[chains] = {"sent": [f"{operation} {shape}" for shape, operation in sent], "difference": far}
+    return found
 
 
 def resumed(before, after):
@@ -136,5 +159,6 @@ def with_networks():
 
 if __name__ == "__main__":
     jax.config.update("jax_num_cpu_devices", 4)  # before JAX starts, which imports do not
-    found = with_networks() if sys.argv[1] == "networks" else without_networks()
+    parts = {"hmc": without_networks, "networks": with_networks, "messages": messages}
+    found = parts[sys.argv[1]]()
     sys.stdout.write(json.dumps(found) + "\n")

@@ -3,6 +3,7 @@
 import functools
 import json
 import math
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -61,6 +62,15 @@ def test_chains_that_cannot_be_shared(find):
 
 def test_a_lattice_on_four_devices(find):
     in_strips(find("hmc")["split"])
+
+
+def test_training_sends_one_row_of_numbers_a_step(find):
+    """That the trained parameters are the same on two processes is in test_processes.py."""
+    found = find("messages")
+    assert len(found["8"]["sent"]) == 1
+    assert re.match(r"all-reduce f32\[\d+\]", found["8"]["sent"][0])  # one array, not a tuple of them
+    assert found["8"]["difference"] < 1e-4
+    assert found["4"]["difference"] < 1e-4
 
 
 @pytest.mark.slow

@@ -7,12 +7,13 @@ the chains.
 """
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import equinox as eqx
 import jax
 import numpy as np
+from jax.flatten_util import ravel_pytree
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array
 from numpy.typing import NDArray
@@ -147,6 +148,39 @@ def everywhere(tree: T) -> T:
 def lattice_is_split() -> bool:
     """Whether a lattice is on several devices, so that neighbours may be elsewhere."""
     return dict(jax.sharding.get_abstract_mesh().shape).get(_SITES, 1) > 1
+
+
+def averaged(part: Callable[..., tuple[T, "Field"]], x: "Field", *rest: Any) -> tuple[T, "Field"]:
+    """`part(x, *rest)`, which gives means over chains and a new field.
+
+    Where chains are spread over devices, each works on its own, and all means are sent as one row of numbers. The
+    compiler would send every array for itself, which takes long where messages do, as between processes.
+    """
+    parts = dict(jax.sharding.get_abstract_mesh().shape).get(_CHAINS, 1)
+    # Directions are drawn for pairs of chains, which must not be torn apart.
+    if parts == 1 or lattice_is_split() or x.shape[-1] % (2 * parts):
+        return part(x, *rest)
+    arrays, static = eqx.partition(rest, eqx.is_array)
+    along_chains = PartitionSpec(*(None,) * (x.ndim - 1), _CHAINS)
+
+    def of_device(x: "Field", arrays: Any) -> tuple[T, "Field"]:
+        means, new = part(x, *eqx.combine(arrays, static))
+        numbers, as_before = ravel_pytree(means)
+        return as_before(jax.lax.pmean(numbers, _CHAINS)), new
+
+    return jax.shard_map(
+        of_device,
+        in_specs=(along_chains, PartitionSpec()),
+        out_specs=(PartitionSpec(), along_chains),
+        check_vma=False,  # or gradients would be summed array by array, at once
+    )(x, arrays)
+
+
+def first_chain(number: int) -> Array | int:
+    """The index of the first of the `number` chains that a program sees: those of one device, inside `averaged`."""
+    if _CHAINS not in jax.sharding.get_abstract_mesh().manual_axes:
+        return 0
+    return jax.lax.axis_index(_CHAINS) * number
 
 
 # On the host.

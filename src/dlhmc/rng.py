@@ -17,6 +17,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int, Key, UInt32
 
 from dlhmc import trig
+from dlhmc.devices import first_chain
 
 Shape = tuple[int, ...]
 
@@ -60,7 +61,8 @@ def _words(key: Key[Array, ""], positions: int, chains: int) -> tuple[UInt32[Arr
     words = jax.random.bits(key, (2,), jnp.uint32)
     first, second = (lax.broadcast_in_dim(w, (positions, chains), ()) for w in (words[0], words[1]))
     shape = (positions, chains)
-    counter = (lax.broadcasted_iota(jnp.uint32, shape, 0), lax.broadcasted_iota(jnp.uint32, shape, 1))
+    chain = lax.broadcasted_iota(jnp.uint32, shape, 1) + jnp.asarray(first_chain(chains), jnp.uint32)
+    counter = (lax.broadcasted_iota(jnp.uint32, shape, 0), chain)
     return _threefry((first, second), counter)
 
 

@@ -10,10 +10,11 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int, Key
 
 from dlhmc import rng
-from dlhmc.kernels.dlhmc import DLHMC
+from dlhmc.devices import averaged
+from dlhmc.kernels.dlhmc import DLHMC, Proposal
 from dlhmc.kernels.metropolis import decide, select
 from dlhmc.layers import Trajectory
 from dlhmc.targets.contract import Field, Target
@@ -110,19 +111,9 @@ class Algorithm(eqx.Module):
     ) -> tuple[TrainState, dict[str, Array]]:
         """One training step."""
         target = self.target_at(step)
-        propose_key, accept_key = jax.random.split(rng.step_key(seed, rng.Purpose.TRAINING, step))
-
-        def mean_loss(parameters: Trajectory) -> tuple[Array, Any]:
-            trajectory = eqx.combine(parameters, _frozen(state.trajectory))
-            proposal = DLHMC(target, trajectory, self.symmetric).propose(propose_key, state.x)
-            acceptance = smooth_acceptance(proposal.energy_change)
-            transition = Transition(proposal.x, proposal.v, proposal.x_new, proposal.v_new, acceptance)
-            # Where the proposal is not finite A = 0, but 0 · NaN would spoil the mean over the batch.
-            per_chain = jnp.where(jnp.isfinite(proposal.energy_change), self.loss(target, transition), 0)
-            return jnp.mean(per_chain), proposal
-
-        parameters = _trainable(state.trajectory)
-        (loss, proposal), gradient = jax.value_and_grad(mean_loss, has_aux=True)(parameters)
+        keys = jax.random.split(rng.step_key(seed, rng.Purpose.TRAINING, step))
+        means, x = averaged(self._of_chains, state.x, state.trajectory, target, keys)
+        parameters, gradient, loss = _trainable(state.trajectory), means.pop("gradient"), means["loss"]
         norm = optax.tree.norm(gradient)
         usable = jnp.isfinite(norm) & jnp.isfinite(loss)
 
@@ -136,22 +127,40 @@ class Algorithm(eqx.Module):
             lambda new, old: jnp.where(usable, new, old), (changed, optimiser), (parameters, state.optimiser)
         )
         trajectory = eqx.combine(changed, _frozen(state.trajectory))
-        decision = decide(accept_key, proposal.energy_change)
-        x = select(decision.accepted, target.wrap(proposal.x_new), state.x)
         new = state._replace(trajectory=trajectory, optimiser=optimiser, x=x)
-        new = self._watch(step, new, jnp.mean(decision.acceptance), -loss, usable)
-        records = {
+        new = self._watch(step, new, means["acceptance"], -loss, usable)
+        nonfinite = jnp.round(x.shape[-1] * means["nonfinite"])
+        return new, means | {"gradient_norm": norm, "gamma": self.gamma(step), "nonfinite": nonfinite}
+
+    def _of_chains(
+        self, x: Field, trajectory: Trajectory, target: Target, keys: Key[Array, "2"]
+    ) -> tuple[dict[str, Any], Field]:
+        """Means over the chains, the gradient of the loss among them, and where the chains go."""
+        propose_key, accept_key = keys
+
+        def mean_loss(parameters: Trajectory) -> tuple[Array, Proposal]:
+            kernel = DLHMC(target, eqx.combine(parameters, _frozen(trajectory)), self.symmetric)
+            proposal = kernel.propose(propose_key, x)
+            acceptance = smooth_acceptance(proposal.energy_change)
+            transition = Transition(proposal.x, proposal.v, proposal.x_new, proposal.v_new, acceptance)
+            # Where the proposal is not finite A = 0, but 0 · NaN would spoil the mean over the batch.
+            per_chain = jnp.where(jnp.isfinite(proposal.energy_change), self.loss(target, transition), 0)
+            return jnp.mean(per_chain), proposal
+
+        (loss, proposal), gradient = jax.value_and_grad(mean_loss, has_aux=True)(_trainable(trajectory))
+        decision = decide(accept_key, proposal.energy_change)
+        new = select(decision.accepted, target.wrap(proposal.x_new), x)
+        means = {
+            "gradient": gradient,
             "loss": loss,
             "acceptance": jnp.mean(decision.acceptance),
-            "gradient_norm": norm,
-            "gamma": self.gamma(step),
-            "nonfinite": jnp.sum(decision.nonfinite.astype(x.dtype)),
+            "nonfinite": jnp.mean(decision.nonfinite.astype(x.dtype)),
         }
         if target.sector is not None:
-            before, after = (target.observables(y)[target.sector] for y in (state.x, x))
-            records["tunnelling_rate"] = jnp.mean((before != after).astype(x.dtype))
-            records[f"{target.sector}_jump_squared"] = jnp.mean((before - after) ** 2)
-        return new, records
+            before, after = (target.observables(y)[target.sector] for y in (x, new))
+            means["tunnelling_rate"] = jnp.mean((before != after).astype(x.dtype))
+            means[f"{target.sector}_jump_squared"] = jnp.mean((before - after) ** 2)
+        return means, new
 
     def _watch(self, step: Array, state: TrainState, acceptance: Array, objective: Array, usable: Array) -> TrainState:
         """Update the averages; restore after a collapse; keep good and best parameters."""
