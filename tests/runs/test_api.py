@@ -19,6 +19,8 @@ from small_runs import TINY, histories, run
 import dlhmc
 from dlhmc import cli
 from dlhmc.errors import ExitCode, UserError
+from dlhmc.report.charts import Table
+from dlhmc.report.contents import build_page, drawn
 from dlhmc.runs.progress import Display
 
 TARGET = dlhmc.U1((4, 4), beta=2.0)
@@ -207,6 +209,9 @@ def test_training_with_objects(tmp_path):
             dlhmc.load_kernel(file, target)
     with pytest.raises(UserError, match="load_kernel gives its sampler"):
         dlhmc.load(tmp_path / "t")
+    (chart,) = drawn(build_page([tmp_path / "t"]))
+    assert chart.title == "Training of LayerStack, t"
+    assert [panel.y_label for panel in chart.panels] == ["loss L", "acceptance A", "γ_{t}"]  # the rate is not known
 
 
 @pytest.mark.slow
@@ -243,6 +248,12 @@ def test_comparing_objects(tmp_path):
     assert [entry.name for entry in dlhmc.load(out)] == names
     with pytest.raises(KeyError, match="no sampler is called 'yours'"):
         race["yours"]
+    page = build_page([out])
+    assert page.answer == "Comparisons: 1. Tables and charts are below."
+    (chart,) = drawn(page)
+    assert chart.name == "autocorrelation-race"
+    assert [panel.y_label for panel in chart.panels] == [f"ρ(t) of {name}" for name in ("x0", "x1", "squared norm")]
+    assert sum(isinstance(block, Table) for section in page.sections for block in section.blocks) == 3
 
 
 @pytest.mark.parametrize(

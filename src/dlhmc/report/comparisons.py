@@ -21,6 +21,10 @@ from dlhmc.targets import u1_exact
 
 _MODEL_COLOURS = (VERMILION, PURPLE, ORANGE)
 _MOST_LAGS = 200
+AUTOCORRELATION = (
+    "ρ(t) with its error (Madras and Sokal). Triangles: the window W at which the sum for τ_{int} ends (Wolff). "
+    "The window of a frozen chain lies far beyond the lags shown."
+)
 
 
 class Comparison(NamedTuple):
@@ -35,6 +39,11 @@ class Comparison(NamedTuple):
         if not (path / RESULTS).exists():
             raise UserError(f"{path} has no results: the comparison was stopped at once; start another one.")
         return cls(path, read_results(path / RESULTS))
+
+    @property
+    def is_of_gauge_theory(self) -> bool:
+        """Whether it is about U(1), of which exact results are known, or about a target that was made in Python."""
+        return "target" not in self.results.target
 
     def of_kind(self, kind: str) -> list[Entry]:
         """Its samplers of one kind."""
@@ -138,12 +147,12 @@ def _costs(comparisons: Sequence[Comparison], cost: Callable[[Entry], Quantity],
         _series("best HMC", BLUE, "o", _each(comparisons, "hmc", cost), cost, factor, joined=True),
         _series("HMC + instanton hits", BLACK, "^", _each(comparisons, "hits", cost), cost, factor, joined=True),
     ]
-    by_size: dict[int, list[tuple[float, Entry]]] = {}
+    by_label: dict[str, list[tuple[float, Entry]]] = {}
     for comparison in comparisons:
-        for entry in comparison.of_kind("model"):
-            by_size.setdefault(entry.leapfrog_steps, []).append((comparison.results.beta, entry))
-    for colour, (size, entries) in zip(_MODEL_COLOURS, sorted(by_size.items(), reverse=True), strict=False):
-        series.append(_series(f"trained, N_{{LF}} = {size}", colour, "D", entries, cost, factor, joined=True))
+        for entry in _trained(comparison):
+            by_label.setdefault(_label(entry), []).append((comparison.results.beta, entry))
+    for colour, (label, entries) in zip(_MODEL_COLOURS, by_label.items(), strict=False):
+        series.append(_series(label, colour, "D", entries, cost, factor, joined=True))
     return series
 
 
@@ -181,9 +190,19 @@ def contenders(comparison: Comparison) -> list[tuple[str, Entry, str]]:
     """The best HMC in time, and the trained samplers: label, entry, colour."""
     hmc = comparison.best("hmc", in_time)
     found = [] if hmc is None else [(f"HMC ({hmc.name})", hmc, BLUE)]
-    models = sorted(comparison.of_kind("model"), key=lambda entry: -entry.leapfrog_steps)
-    colours = zip(models, _MODEL_COLOURS, strict=False)
-    return found + [(f"trained, N_{{LF}} = {entry.leapfrog_steps}", entry, colour) for entry, colour in colours]
+    return found + [
+        (_label(entry), entry, colour) for entry, colour in zip(_trained(comparison), _MODEL_COLOURS, strict=False)
+    ]
+
+
+def _trained(comparison: Comparison) -> list[Entry]:
+    """The longest first."""
+    return sorted(comparison.of_kind("model"), key=lambda entry: -entry.leapfrog_steps)
+
+
+def _label(entry: Entry) -> str:
+    """A sampler that was given from Python has the name it was given."""
+    return entry.name if entry.model is None else f"trained, N_{{LF}} = {entry.leapfrog_steps}"
 
 
 def history_chart(comparison: Comparison) -> Chart:
@@ -232,36 +251,35 @@ def histogram_chart(comparison: Comparison) -> Chart:
     )
 
 
-def autocorrelation_chart(comparison: Comparison) -> Chart:
-    """ρ(t) of the charge, with the window at which the sum for τ_int was cut."""
+def autocorrelation_panel(comparison: Comparison, name: str, label: str, mean: float | None) -> Panel:
+    """ρ(t) of an observable, with the window at which the sum for τ_int was cut; `mean` if it is known."""
     series = []
-    windows = [int(entry.tau_int["charge"]["window"] or 0) for entry in comparison.of_kind("model")]
+    windows = [int(entry.tau_int[name]["window"] or 0) for entry in comparison.of_kind("model")]
     reach = min(_MOST_LAGS, max(2 * max(windows, default=0), 20))
-    for label, entry, colour in contenders(comparison):
-        history = comparison.history(entry, "charge").astype(float)
-        window = int(entry.tau_int["charge"]["window"] or 0)
-        function = autocorrelation_function(history, 0.0, max_lag=reach)
+    for title, entry, colour in contenders(comparison):
+        history = comparison.history(entry, name).astype(float)
+        window = int(entry.tau_int[name]["window"] or 0)
+        function = autocorrelation_function(history, mean, max_lag=min(reach, max(1, len(history) // 2 - 1)))
         lags = list(range(len(function.rho)))
-        series.append(Series(label, lags, function.rho.tolist(), "line", colour))
+        series.append(Series(title, lags, function.rho.tolist(), "line", colour))
         low, high = function.rho - function.error, function.rho + function.error
         if np.isfinite(low).all():
-            series.append(Series(label, lags, low.tolist(), "band", colour, upper=high.tolist()))
-        if 0 < window <= reach:
-            marks = Series(
-                f"window W, N_{{LF}} = {entry.leapfrog_steps}",
-                [window],
-                [float(function.rho[min(window, len(lags) - 1)])],
-                "points",
-                colour,
-                marker="v",
-            )
-            series.append(marks)
+            series.append(Series(title, lags, low.tolist(), "band", colour, upper=high.tolist()))
+        if 0 < window < len(lags):
+            rho = [float(function.rho[window])]
+            title = f"window W, {title.removeprefix('trained, ')}"
+            series.append(Series(title, [window], rho, "points", colour, marker="v"))
+    lowest = min((value for one in series for value in one.y if value is not None), default=0.0)
+    return Panel("lag t (trajectories)", f"ρ(t) of {label}", series, y_limits=(min(-0.1, lowest - 0.05), 1.05))
+
+
+def autocorrelation_chart(comparison: Comparison) -> Chart:
+    """ρ(t) of the charge."""
     return Chart(
         "autocorrelation",
         f"Autocorrelation of the charge, {_where(comparison)}",
-        "ρ(t) with its error (Madras and Sokal). Triangles: the window W at which the sum for τ_{int} ends (Wolff). "
-        "The window of a frozen chain lies far beyond the lags shown.",
-        [Panel("lag t (trajectories)", f"ρ(t) of {Q_Z}", series, y_limits=(-0.1, 1.05))],
+        AUTOCORRELATION,
+        [autocorrelation_panel(comparison, "charge", Q_Z, 0.0)],
         columns=1,
     )
 
@@ -351,4 +369,6 @@ def all_tables(comparison: Comparison) -> list[Table]:
 
 def _where(comparison: Comparison) -> str:
     results = comparison.results
+    if not comparison.is_of_gauge_theory:
+        return f"{results.target['target']}, {comparison.path.name}"
     return f"{'×'.join(map(str, results.lattice))} at β = {results.beta:g}"

@@ -14,6 +14,7 @@ from dlhmc.report import comparisons as of_comparisons
 from dlhmc.report.charts import Block, Chart, Code, Film, Page, Section, Text
 from dlhmc.report.comparisons import Comparison, in_steps, in_time
 from dlhmc.report.layers import hmc_profile, learned_profile, profile_chart, profile_film, tunnelling_film
+from dlhmc.report.own_targets import own_target_blocks
 from dlhmc.report.sampling import sampling_chart, sampling_table
 from dlhmc.report.training import training_charts
 from dlhmc.runs.directory import RunDirectory, read_manifest, run_kind
@@ -30,29 +31,28 @@ class Runs(NamedTuple):
     """Run directories by kind."""
 
     comparisons: list[Comparison]
+    #: comparisons on targets of one's own, of which there are no exact results to be held to
+    others: list[Comparison]
     trainings: list[Path]
     samplings: list[Path]
 
     @classmethod
     def open(cls, paths: Sequence[Path]) -> "Runs":
         """Sort directories by kind; a reproduction stands for the runs in it."""
-        runs = cls([], [], [])
+        runs = cls([], [], [], [])
         for path in paths:
             kind = run_kind(path)
             if kind == "reproduce":
                 inner = cls.open(sorted(file.parent for file in path.glob("[!.]*/manifest.json")))
                 for mine, more in zip(runs, inner, strict=True):
                     mine.extend(more)  # type: ignore[attr-defined]
-            elif kind == "compare":
-                runs.comparisons.append(Comparison.open(path))
-            elif kind == "train":
+            elif kind.startswith("compare"):
+                comparison = Comparison.open(path)
+                (runs.comparisons if comparison.is_of_gauge_theory else runs.others).append(comparison)
+            elif kind.startswith("train"):
                 runs.trainings.append(path)
-            elif kind in ("sample", "sample-objects"):
-                runs.samplings.append(path)
             else:
-                raise UserError(
-                    f"{path} holds a run of kind '{kind}', which has no report: look at it in Python with dlhmc.load."
-                )
+                runs.samplings.append(path)
         runs.comparisons.sort(key=lambda comparison: comparison.results.beta)
         return runs
 
@@ -68,6 +68,8 @@ def build_page(paths: Sequence[Path]) -> Page:
         sections += _comparison_sections(runs.comparisons)
         last = runs.comparisons[-1]
         answer = of_comparisons.headline(last) or "No trained sampler took part in the comparison."
+    for other in runs.others:
+        sections.append(Section(f"Comparison {other.path.name}", own_target_blocks(other)))
     if runs.trainings:
         sections.append(Section("Training", training_charts(runs.trainings)))
     for path in runs.samplings:
@@ -85,7 +87,13 @@ def build_page(paths: Sequence[Path]) -> Page:
 
 
 def _counts(runs: Runs) -> str:
-    return f"{len(runs.trainings)} of training, {len(runs.samplings)} of sampling; tables and charts below."
+    numbers: dict[str, Sequence[object]] = {
+        "comparisons": runs.others,
+        "training runs": runs.trainings,
+        "sampling runs": runs.samplings,
+    }
+    counted = "; ".join(f"{what}: {len(found)}" for what, found in numbers.items() if found)
+    return f"{counted.capitalize()}. Tables and charts are below."
 
 
 def _comparison_sections(comparisons: list[Comparison]) -> list[Section]:
