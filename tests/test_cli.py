@@ -308,3 +308,21 @@ def test_the_script_for_zsh_has_all_commands_and_options(capsys):
         assert f" {name})" in text
         for option in options_of(command.options):
             assert f"{option} " in text
+
+
+def test_a_run_that_nobody_reads_ends_and_goes_on_later():
+    """`dlhmc sample | head -1`: no success, no traceback, and nothing is lost but the chunk at hand."""
+    command = [sys.executable, "-c", "from dlhmc.cli import main; main()"]
+    small = ["--lattice", "4", "4", "--beta", "2", "--chains", "4", "--trajectories", "3000", "--chunk", "100"]
+    with subprocess.Popen(
+        [*command, "sample", *small, "--start", "cold", "--out", "run"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        process.stdout.readline()
+        process.stdout.close()
+        complaint = process.stderr.read().decode()
+    assert process.returncode == ExitCode.UNREAD
+    assert "nobody reads the output" in complaint
+    assert "Traceback" not in complaint
+    assert not Path("run/summary.json").exists()
+    assert cli.run(["resume", "run", "--quiet"]) == ExitCode.OK
+    assert json.loads(Path("run/summary.json").read_text())["trajectories"] == 3000

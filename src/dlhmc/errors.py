@@ -39,4 +39,5 @@ class ExitCode(enum.IntEnum):
     TIME_OVER = 75
     #: 128 + the signal's number, as shells do
     INTERRUPTED = 130
+    UNREAD = 141
     TERMINATED = 143

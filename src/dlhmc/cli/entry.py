@@ -39,6 +39,16 @@ def run(arguments: list[str]) -> int:
     except MemoryError:
         sys.stderr.write("dlhmc: there is not enough memory: take fewer --chains or a smaller --lattice\n")
         return ExitCode.BAD_INPUT
+    except BrokenPipeError:
+        # Nothing more can be flushed.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not _runs(arguments):
+            return ExitCode.OK
+        sys.stderr.write(
+            "dlhmc: nobody reads the output any more, so this has ended; what was saved before is intact, and "
+            "'dlhmc resume' goes on\n"
+        )
+        return ExitCode.UNREAD
     except Exception as error:
         if not _is_about_another_process(error):
             raise
@@ -48,10 +58,12 @@ def run(arguments: list[str]) -> int:
     except KeyboardInterrupt:
         sys.stderr.write("dlhmc: stopped at once; what was saved before is intact\n")
         return ExitCode.INTERRUPTED
-    except BrokenPipeError:
-        # The reader has gone (dlhmc … | head): not an error. Nothing more can be flushed.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return ExitCode.OK
+
+
+def _runs(arguments: list[str]) -> bool:
+    """Whether it is more than a look."""
+    command = COMMANDS.get(arguments[0]) if arguments else None
+    return command is not None and command.group != "look" and not {"-h", "--help"} & set(arguments)
 
 
 def _which_process() -> str:

@@ -9,10 +9,14 @@ if TYPE_CHECKING:
 
 
 def console(*, quiet: bool = False, stderr: bool = False) -> "Console":
-    """Where people read."""
+    """Where people read. When they have gone (dlhmc … | head), that is an error like others; Rich ends the process."""
     from rich.console import Console
 
-    return Console(quiet=quiet, stderr=stderr)
+    class Candid(Console):
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError
+
+    return Candid(quiet=quiet, stderr=stderr)
 
 
 def print_json(content: object) -> None:

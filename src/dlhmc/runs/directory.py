@@ -221,6 +221,8 @@ def _disk_errors(directory: RunDirectory) -> Iterator[None]:
     """What to say when the disk fails."""
     try:
         yield
+    except BrokenPipeError:  # nobody reads what is printed: not the disk's fault
+        raise
     except OSError as error:
         if not os.path.exists(directory.manifest):  # false where it cannot even be asked
             raise UserError(f"{directory.path} cannot be written: {error.strerror or error}.") from error
