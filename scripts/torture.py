@@ -150,7 +150,7 @@ def sign_of_writing(when: str, path: Path) -> str:
             return str(os.stat(path / "metrics.jsonl").st_size)
         # Files are written under another name first.
         folder = path / ("checkpoints" if when == "during a checkpoint" else "history.zarr/plaquette/c/0")
-        return "".join(entry.name for entry in os.scandir(folder) if entry.name.endswith((".tmp", ".partial")))
+        return "".join(entry.name for entry in os.scandir(folder) if entry.name.endswith(".tmp"))
     return ""
 
 
@@ -163,7 +163,7 @@ def found_after_kill(path: Path) -> list[str]:
         found.append("before the first checkpoint was done")
     if any((path / "checkpoints").glob(".*")):
         found.append("with half a checkpoint")
-    if any(path.glob("history.zarr/*/c/*/*.partial")) or any(path.glob("history.zarr/*/c/*/*/*.partial")):
+    if any(path.glob("history.zarr/*/c/*/.*.tmp")) or any(path.glob("history.zarr/*/c/*/*/.*.tmp")):
         found.append("with half a chunk of the history")
     if (path / "metrics.jsonl").exists() and not (path / "metrics.jsonl").read_bytes().endswith(b"\n"):
         found.append("with half a line or none in the metrics")

@@ -3,6 +3,7 @@
 What is read may come from a stranger: nothing in it is run, and its size is known before memory is taken for it.
 """
 
+import contextlib
 import hashlib
 import io
 import json
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+AnyPath = str | os.PathLike[str]
 _SEAL = "sha256"
 #: how the names of files end that are being written
 UNFINISHED = ".tmp"
@@ -26,17 +28,24 @@ MOST_TEXT = 2**26
 MOST_ARRAYS = 2**31
 
 
-def write_whole(path: Path, data: bytes | memoryview) -> None:
-    """Write a file in one piece: a crash leaves the old one, or none."""
-    temporary = path.with_name(f".{path.name}{UNFINISHED}")
+def write_whole(path: AnyPath, data: Any, *, to_disk: bool = True) -> None:
+    """Write a file in one piece: a crash leaves the old one, or none; one of the machine, too, if it is `to_disk`.
+
+    Names are texts here: `pathlib` keeps every part of every path in a table of the interpreter, which grows with the
+    names of the files that a long run writes; since Python 3.12 for good.
+    """
+    directory, name = os.path.split(path)
+    temporary = os.path.join(directory, f".{name}{UNFINISHED}")
     try:
-        with temporary.open("wb") as file:
+        with open(temporary, "wb") as file:
             file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
+            if to_disk:
+                file.flush()
+                os.fsync(file.fileno())
+        os.replace(temporary, path)
     except BaseException:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)
         raise
 
 
@@ -96,7 +105,7 @@ def parse_json(data: bytes) -> dict[str, Any]:
 
 
 def write_arrays(
-    path: Path,
+    path: AnyPath,
     arrays: "Mapping[str, NDArray[Any]]",
     tables: Mapping[str, Mapping[str, Any]] | None = None,
     *,
@@ -119,9 +128,9 @@ _HEADER = 2**14
 class Archive:
     """A NumPy archive in a file of which nothing is known; ValueError for whatever is wrong with it."""
 
-    def __init__(self, path: Path, most: int = MOST_ARRAYS) -> None:
+    def __init__(self, path: AnyPath, most: int = MOST_ARRAYS) -> None:
         try:
-            with path.open("rb") as file:
+            with open(path, "rb") as file:
                 # From memory: a file that changes while it is read is another matter.
                 self._zip = zipfile.ZipFile(io.BytesIO(file.read(most)))
             self._members = {entry.filename.removesuffix(".npy"): entry for entry in self._zip.infolist()}

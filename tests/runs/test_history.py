@@ -111,7 +111,7 @@ def test_nan_of_any_kind_is_the_same(path):
 
 
 def chunk_of(path, name):
-    (chunk,) = (file for file in (path / name / "c").rglob("*") if file.is_file() and file.suffix != ".partial")
+    (chunk,) = (file for file in (path / name / "c").rglob("*") if file.is_file() and file.suffix != ".tmp")
     return chunk
 
 
@@ -193,11 +193,11 @@ def test_damage_after_the_checkpoint_does_not_matter(path):
     digests = history.digests()
     history.write(2**16, records(2**16, 10))
     flip(path / "charge" / "c" / "1" / "0")
-    (path / "charge" / "c" / "0" / "0.abc.partial").write_bytes(b"torn")
+    (path / "charge" / "c" / "0" / ".0.tmp").write_bytes(b"torn")
     again = History.open(path)
     again.verify((rows, 4), 2**16, 0, digests)
     again.forget_after(2**16)
-    assert not list(path.rglob("*.partial"))
+    assert not list(path.rglob(".*.tmp"))
     again.write(2**16, records(2**16, 10))
     np.testing.assert_array_equal(again.array("charge")[2**16 : 2**16 + 10], records(2**16, 10)["charge"])
 

@@ -3,8 +3,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from dlhmc.runs.checkpoint import Checkpoints
+from dlhmc.runs.history import History
 from dlhmc.runs.memory import give_back_what_is_free
 
 PAGES = Path("/proc/self/statm")
@@ -59,3 +62,18 @@ def test_all_threads_share_one_pool(tmp_path):
     assert pools("one", tmp_path / "one") == 1
     assert pools("many", tmp_path / "many") > 1
     assert pools("one", tmp_path / "asked", MALLOC_ARENA_MAX="4") > 1
+
+
+def test_no_names_are_left_in_the_interpreter(tmp_path, monkeypatch):
+    """`pathlib` interns every part of every path, and since Python 3.12 for good: a long run has many files."""
+    interned = []
+    intern = sys.intern
+    monkeypatch.setattr(sys, "intern", lambda text: interned.append(text) or intern(text))
+    checkpoints = Checkpoints(tmp_path / "checkpoints")
+    history = History.create(tmp_path / "history", 2**17, {"charge": np.zeros(4, np.float32)}, [], np.zeros((2, 4)), {})
+    assert "checkpoints" in interned
+    interned.clear()
+    for step in range(1, 4):
+        checkpoints.save(step, {"x": np.zeros(3)}, {})
+        history.write(step * 2**16 // 2, {"charge": np.zeros((5, 4), np.float32)})
+    assert interned == []

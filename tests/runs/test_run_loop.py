@@ -78,7 +78,7 @@ def test_chunks_fill_the_run_and_respect_stops_and_capacity(chunk, chunks, tmp_p
 
 
 @pytest.mark.parametrize(
-    ("length", "wanted", "then"), [(100, 120, 100), (100, 80, 100), (100, 200.4, 200), (100, 50, 50), (8, 0.2, 1)]
+    ("length", "wanted", "then"), [(100, 190, 100), (100, 60, 100), (100, 200.4, 200), (100, 50, 50), (8, 0.2, 1)]
 )
 def test_the_length_of_chunks_changes_only_with_the_speed(length, wanted, then):
     assert adapted(length, wanted) == then

@@ -4,6 +4,7 @@ A checkpoint holds the leaves of a pytree by their path in it, and a record: the
 a dtype, shape and SHA-256 for each leaf. It is as safe to open as a model.
 """
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -26,6 +27,7 @@ Check = Callable[[int, Notes], None]
 #: of the record beside the arrays
 FORMAT = 3
 _RECORD = "record"
+_SUFFIX = ".npz"
 _KEPT = 2
 
 
@@ -61,7 +63,7 @@ class Checkpoints:
         except OSError as error:
             raise OSError(error.errno, f"checkpoint {step}: {error.strerror}") from error
         for old in self._steps()[_KEPT:]:
-            self._file(old).unlink()
+            os.unlink(self._file(old))
 
     def restore(self, like: T, check: Check | None = None) -> tuple[int, T, Notes]:
         """The newest intact checkpoint, as (step, tree, notes); `like` has the structure, kinds and devices."""
@@ -81,7 +83,7 @@ class Checkpoints:
             )
         if self._may_write:
             for other in damaged:
-                self._file(other).unlink()
+                os.unlink(self._file(other))
         self._newest_step = step
         return step, tree, notes
 
@@ -96,12 +98,13 @@ class Checkpoints:
 
         return self._newest(read)[:2]
 
-    def _file(self, step: int) -> Path:
-        return self._path / f"{step}.npz"
+    def _file(self, step: int) -> str:
+        return os.path.join(self._path, f"{step}{_SUFFIX}")
 
     def _steps(self) -> list[int]:
         """The newest first."""
-        return sorted((int(file.stem) for file in self._path.glob("*.npz") if file.stem.isdecimal()), reverse=True)
+        names = (name.removesuffix(_SUFFIX) for name in os.listdir(self._path) if name.endswith(_SUFFIX))
+        return sorted((int(name) for name in names if name.isdecimal()), reverse=True)
 
     def _newest(self, read: Callable[[int], R]) -> tuple[int, R, list[int]]:
         """The newest step that can be read, what was read, and those after it that cannot."""
@@ -124,7 +127,7 @@ class Checkpoints:
         """The record of a checkpoint, and its arrays, which take no more memory than the file."""
         file = self._file(step)
         try:
-            archive = Archive(file, file.stat().st_size)
+            archive = Archive(file, os.path.getsize(file))
             found = archive.table(_RECORD)
         except (OSError, ValueError) as error:
             raise _DamagedError(f"cannot be read ({error})") from None

@@ -9,6 +9,7 @@ that were lost, changed or exchanged since are found before a number is made of 
 
 import hashlib
 import math
+import os
 import shutil
 import warnings
 from collections.abc import Iterator, Mapping
@@ -20,12 +21,16 @@ import numpy as np
 import zarr
 from jaxtyping import Array
 from numpy.typing import NDArray
+from zarr.abc.buffer import Buffer, BufferPrototype
+from zarr.abc.store import ByteRequest
+from zarr.buffer import default_buffer_prototype
 from zarr.codecs import BytesCodec, Crc32cCodec, ZstdCodec
+from zarr.storage import LocalStore
 
 from dlhmc import processes
 from dlhmc.devices import pieces_to_write, shape_of_pieces
 from dlhmc.errors import UserError
-from dlhmc.files import MOST_ARRAYS, read_text
+from dlhmc.files import MOST_ARRAYS, UNFINISHED, read_text, write_whole
 
 # About a megabyte of float32: large enough for disks, small enough to rewrite with every chunk of the run.
 _CELLS_PER_CHUNK = 2**18
@@ -34,6 +39,29 @@ _MOST_PIECES = 2**16
 
 
 CONFIGURATIONS, _KEPT, _METADATA = "configurations", "kept", "zarr.json"
+
+
+class _Store(LocalStore):
+    """A store in a directory that can be used for days: see `write_whole` about names of files."""
+
+    async def get(
+        self, key: str, prototype: BufferPrototype | None = None, byte_range: ByteRequest | None = None
+    ) -> Buffer | None:
+        """What is stored there."""
+        if byte_range is not None:
+            return await super().get(key, prototype, byte_range)
+        try:
+            with open(os.path.join(self.root, key), "rb") as file:
+                return (prototype or default_buffer_prototype()).buffer.from_bytes(file.read())
+        except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
+            return None
+
+    async def set(self, key: str, value: Buffer) -> None:
+        """In one piece. Checkpoints vouch for it, so that it need not be on the disk before the next one is."""
+        self._check_writable()
+        file = os.path.join(self.root, key)
+        os.makedirs(os.path.dirname(file), exist_ok=True)
+        write_whole(file, value.as_buffer_like(), to_disk=False)
 
 
 class History:
@@ -57,7 +85,7 @@ class History:
         attributes: Mapping[str, Any],
     ) -> "History":
         """A store for `rows` trajectories of the given records (one row of each tells dtype and chains)."""
-        group = zarr.open_group(path, mode="w-", attributes=dict(attributes))
+        group = zarr.open_group(_Store(path), mode="w-", attributes=dict(attributes))
         pieces = shape_of_pieces(configuration)
         for name, row in records.items():
             _create_array(
@@ -79,7 +107,7 @@ class History:
         with warnings.catch_warnings():
             # Consolidated metadata is an extension of the format; xarray looks for it and warns without.
             warnings.simplefilter("ignore")
-            zarr.consolidate_metadata(path)
+            zarr.consolidate_metadata(_Store(path))
         history = cls(group, path)
         history._metadata = history._fingerprint_of_metadata()
         history._hashes = {name: hashlib.sha256() for name in group.array_keys()}
@@ -91,7 +119,9 @@ class History:
     def open(cls, path: Path, mode: str = "r+") -> "History":
         """The store of an earlier run."""
         with _damage_named(path, "is missing or damaged"):
-            return cls(zarr.open_group(path, mode=mode), path)  # type: ignore[arg-type]
+            if not path.is_dir():  # zarr would make one
+                raise FileNotFoundError("there is no such directory")
+            return cls(zarr.open_group(_Store(path), mode=mode), path)  # type: ignore[arg-type]
 
     @property
     def names(self) -> list[str]:
@@ -177,7 +207,7 @@ class History:
             for chunk in (self._path / name / "c").glob("*"):
                 if chunk.name.isdecimal() and int(chunk.name) * step >= rows:
                     shutil.rmtree(chunk)
-        for torn in self._path.rglob("*.partial"):
+        for torn in self._path.rglob(f".*{UNFINISHED}"):
             torn.unlink()
 
     def _fingerprint_of_metadata(self) -> str:

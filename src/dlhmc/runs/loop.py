@@ -22,7 +22,7 @@ _SECONDS_PER_CHUNK = 1.0
 # A chunk ends with a checkpoint, unless its length was not asked for and saving would take more of the time than this.
 _TIME_FOR_CHECKPOINTS = 0.05
 _FIRST_CHUNK = 8
-_CHANGE_OF_LENGTH = 1.3
+_CHANGE_OF_LENGTH = 2.0
 
 
 class Work(ABC):
