@@ -10,6 +10,8 @@ from dlhmc.statistics import format_uncertainty, integrated_autocorrelation_time
 from dlhmc.targets.contract import Target
 
 Rows = dict[str, NDArray[Any]]
+# So that the memory of a run does not go up and down with the number of recent rows.
+_CHAINS_AT_ONCE = 16
 
 
 class RecentRows:
@@ -124,7 +126,9 @@ class Monitor:
         series = self._series.array()
         if self._slow is None or len(series) < 8:
             return "…"
-        tau = integrated_autocorrelation_time(series, mean=self._target.slow[self._slow])
+        tau = integrated_autocorrelation_time(
+            series, mean=self._target.slow[self._slow], chains_per_block=_CHAINS_AT_ONCE
+        )
         stride = self._series.stride
         # The shortest stride at which the time can be measured: a longer one cannot see a time below itself.
         if not tau.resolved and self._series.full:
