@@ -34,10 +34,17 @@ def test_an_hour_in_which_nothing_changes():
     [
         {"peak": lambda t: 300e6 * (1 + 0.02 * t)},
         {"peak": lambda t: 304e6 if t == 1 else 300e6},  # once is enough
+        {"own": lambda t: 170e6 * (1 + 0.02 * t), "peak": lambda t: 300e6 * (1 - 0.1 * t)},
         {"open_files": lambda t: 8 + (t > 0.99)},
         {"cpu_seconds": lambda t: 2400 * t * (1 + 0.1 * t)},
     ],
-    ids=["memory grows", "memory has a peak", "a file stays open", "it becomes slower"],
+    ids=[
+        "memory grows",
+        "memory has a peak",
+        "its own grows while the system takes files' pages",
+        "a file stays open",
+        "it becomes slower",
+    ],
 )
 def test_what_is_not_constant(changes):
     assert not judged(**changes)["constant"]

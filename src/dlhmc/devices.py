@@ -1,9 +1,9 @@
 """Chains, and lattices too large for one device, spread over devices; everything else is on all of them.
 
 Programs are written for the whole arrays: inside `Devices.active` the compiler cuts them to pieces along the axes named
-here, and adds what has to be sent between devices. Random numbers are made for each chain by its index, and what is
-summed over chains while sampling is summed in integers: the numbers of a chain do not depend on how many devices share
-the chains.
+here, and adds what has to be sent between devices; only a training step says itself what is sent (`averaged`). Random
+numbers are made for each chain by its index, and what is summed over chains while sampling is summed in integers: the
+numbers of a chain do not depend on how many devices share the chains.
 """
 
 import contextlib
@@ -165,7 +165,8 @@ def averaged(part: Callable[..., tuple[T, "Field"]], x: "Field", *rest: Any) -> 
 
     def of_device(x: "Field", arrays: Any) -> tuple[T, "Field"]:
         means, new = part(x, *eqx.combine(arrays, static))
-        numbers, as_before = ravel_pytree(means)
+        with jax.numpy_dtype_promotion("standard"):  # of different precisions in one row
+            numbers, as_before = ravel_pytree(means)
         return as_before(jax.lax.pmean(numbers, _CHAINS)), new
 
     return jax.shard_map(

@@ -13,6 +13,8 @@ import pytest
 import sample
 
 from dlhmc.report.charts import Chart, Code, Film, HeatMap, Page, Panel, Section, Series, Table, Text
+from dlhmc.report.contents import _drawable
+from dlhmc.report.draw import draw
 from dlhmc.report.page import data, numeric_columns, render, with_scripts
 
 # What a browser would load by itself or on a click.
@@ -215,3 +217,19 @@ def test_nothing_to_report():
 def test_a_short_row_is_no_error():
     table = Table("", ["a", "b"], [["only"], ["one", "two", "three"]])
     assert "three" in render(Page("", "", "", [Section("", [table])]), {})
+
+
+@pytest.mark.parametrize("name", ["x_{_}", r"a_{\foo}", "Q^{^}", "5 $ and _{", "N_{LF}"])
+def test_names_of_ones_own_can_be_drawn(name):
+    panel = Panel(name, name, [Series(name, [0, 1], [0.0, 1.0], "line", "#000000")] * 2)
+    draw(Chart("chart", name, "", [panel])).canvas.draw()
+
+
+def test_charts_have_names_that_files_can_have_and_something_to_show():
+    panel = Panel("x", "y", [Series("s", [0, 1], [0.0, 1.0], "line", "#000000")])
+    names = ["/../../escaped", "a\0b", "same", "same", "x" * 300, "..."]
+    charts = [Chart(name, "title", "", [panel]) for name in names]
+    (section,) = _drawable([Section("heading", [*charts, Chart("empty", "Nothing", "", [])])])
+    found = [block.name for block in section.blocks[:-1]]
+    assert found == ["escaped", "a-b", "same", "same-2", "x" * 100, "chart"]
+    assert section.blocks[-1] == Text("Nothing: there is nothing to draw yet.")

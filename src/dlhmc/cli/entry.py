@@ -3,6 +3,7 @@
 import os
 import sys
 import traceback
+from typing import TextIO
 
 from dlhmc import __version__
 from dlhmc.cli.commands import COMMANDS
@@ -32,38 +33,51 @@ def main() -> None:
 def run(arguments: list[str]) -> int:
     """Run a command line and return its exit code."""
     try:
-        return _dispatch(arguments)
+        code = _dispatch(arguments)
+        sys.stdout.flush()
+        return code
     except UserError as error:
-        sys.stderr.write(f"dlhmc{_which_process()}: {error}\n")
+        _complain(str(error))
         return ExitCode.BAD_INPUT
     except MemoryError:
-        sys.stderr.write("dlhmc: there is not enough memory: take fewer --chains or a smaller --lattice\n")
+        _complain("there is not enough memory: take fewer --chains or a smaller --lattice")
         return ExitCode.BAD_INPUT
     except BrokenPipeError:
-        # Nothing more can be flushed.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _give_up(sys.stdout)  # nothing more can be flushed
         if not _runs(arguments):
             return ExitCode.OK
-        sys.stderr.write(
-            "dlhmc: nobody reads the output any more, so this has ended; what was saved before is intact, and "
-            "'dlhmc resume' goes on\n"
-        )
+        _complain("nobody reads the output any more, so this has ended; what was saved before is intact")
         return ExitCode.UNREAD
     except Exception as error:
         if not _is_about_another_process(error):
             raise
-        lost = "another process of the run has died; all end now, and 'dlhmc resume' goes on from the last checkpoint"
-        sys.stderr.write(f"dlhmc{_which_process()}: {lost}\n")
+        _complain(
+            "another process of the run has died; all end now, and 'dlhmc resume' goes on from the last checkpoint"
+        )
         return ExitCode.LOST
     except KeyboardInterrupt:
-        sys.stderr.write("dlhmc: stopped at once; what was saved before is intact\n")
+        _complain("stopped at once; what was saved before is intact")
         return ExitCode.INTERRUPTED
+
+
+def _complain(sentence: str) -> None:
+    """To whom it may concern, if there is anyone."""
+    try:
+        sys.stderr.write(f"dlhmc{_which_process()}: {sentence}\n")
+        sys.stderr.flush()
+    except OSError:
+        _give_up(sys.stderr)
+
+
+def _give_up(stream: TextIO) -> None:
+    """Send what is still to be written to nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _runs(arguments: list[str]) -> bool:
     """Whether it is more than a look."""
     command = COMMANDS.get(arguments[0]) if arguments else None
-    return command is not None and command.group != "look" and not {"-h", "--help"} & set(arguments)
+    return command is not None and command.group != "look" and not {"-h", "--help", "--dry-run"} & set(arguments)
 
 
 def _which_process() -> str:

@@ -141,9 +141,9 @@ def write_results(results: Results, runners: Sequence[Runner], path: Path) -> No
         for entry, file in ((entry, files[entry.name]) for entry in results.entries)
     )
     results = dataclasses.replace(results, entries=entries)
+    write_json(path / RESULTS, to_json(results), RunDirectory(path).identity())
     write_whole(path / "table.csv", table.comma_separated(results).encode())
     write_whole(path / "table.md", table.markdown(results).encode())
-    write_json(path / RESULTS, to_json(results), RunDirectory(path).identity())
 
 
 def _file_name(name: str) -> str:

@@ -283,9 +283,15 @@ def from_json(table: Mapping[str, Any]) -> Results:
     target = {name: value for name, value in table.items() if name not in known}
     results = Results(target, **{name: table[name] for name in known - {"entries"}}, entries=entries)
     _require_fields(results)
+    if results.chains < 1 or any(entry.trajectories < 0 for entry in entries):
+        raise ValueError("its number of chains or of trajectories is none")
+    if len({frozenset(entry.tau_int) for entry in entries}) > 1:
+        raise ValueError("its samplers are not judged by the same observables")
     if "target" in target:  # one that was made in Python
         return results
     if not _fits(target.get("lattice"), list[int]) or len(results.lattice) != 2 or not _fits(target.get("beta"), float):
+        raise ValueError("its lattice or its beta is none")
+    if min(results.lattice) < 2 or not 0 < results.beta < math.inf:
         raise ValueError("its lattice or its beta is none")
     if missing := set(_MOMENTS) - results.exact.keys():
         raise ValueError(f"it has no exact {missing.pop()}")

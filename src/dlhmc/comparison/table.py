@@ -138,7 +138,9 @@ def sections(results: Results) -> tuple[Section, Section, Section]:
 
 
 def _plain(value: Any) -> str:
-    return "×".join(map(str, value)) if isinstance(value, list | tuple) else f"{value:g}"
+    if isinstance(value, list | tuple):
+        return "×".join(map(str, value))
+    return f"{value:g}" if isinstance(value, int | float) else str(value)
 
 
 def _against_exact(moment: Mapping[str, Any]) -> str:

@@ -1,5 +1,6 @@
 """Charts and tables of comparisons: cost against β, histories, charges, autocorrelations, observables."""
 
+import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -67,6 +68,8 @@ class Comparison(NamedTuple):
             raise UserError(f"{file} is missing or damaged: {error}.") from None
         if history.shape != (entry.trajectories, self.results.chains):
             raise UserError(f"{file} is damaged: '{name}' has the shape {history.shape}.")
+        if not history.size or not np.isfinite(history).all():
+            raise UserError(f"{file} is damaged, or the comparison was stopped too early: '{name}' has no numbers.")
         return history
 
 
@@ -151,7 +154,8 @@ def _costs(comparisons: Sequence[Comparison], cost: Callable[[Entry], Quantity],
     for comparison in comparisons:
         for entry in _trained(comparison):
             by_label.setdefault(_label(entry), []).append((comparison.results.beta, entry))
-    for colour, (label, entries) in zip(_MODEL_COLOURS, by_label.items(), strict=False):
+    longest_first = sorted(by_label.items(), key=lambda item: -item[1][0][1].leapfrog_steps)
+    for colour, (label, entries) in zip(itertools.cycle(_MODEL_COLOURS), longest_first, strict=False):
         series.append(_series(label, colour, "D", entries, cost, factor, joined=True))
     return series
 
@@ -191,7 +195,8 @@ def contenders(comparison: Comparison) -> list[tuple[str, Entry, str]]:
     hmc = comparison.best("hmc", in_time)
     found = [] if hmc is None else [(f"HMC ({hmc.name})", hmc, BLUE)]
     return found + [
-        (_label(entry), entry, colour) for entry, colour in zip(_trained(comparison), _MODEL_COLOURS, strict=False)
+        (_label(entry), entry, colour)
+        for entry, colour in zip(_trained(comparison), itertools.cycle(_MODEL_COLOURS), strict=False)
     ]
 
 

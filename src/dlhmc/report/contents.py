@@ -1,5 +1,8 @@
 """What stands on the page: the question, the answer, charts and tables, and how to repeat it."""
 
+import dataclasses
+import itertools
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -25,6 +28,7 @@ _QUESTION = (
     "How much does an independent configuration of two-dimensional U(1) gauge theory cost, with Hamiltonian Monte "
     "Carlo tuned as well as possible, with instanton hits, and with trained leapfrog layers?"
 )
+_LONGEST_NAME = 100
 
 
 class Runs(NamedTuple):
@@ -69,21 +73,39 @@ def build_page(paths: Sequence[Path]) -> Page:
         last = runs.comparisons[-1]
         answer = of_comparisons.headline(last) or "No trained sampler took part in the comparison."
     for other in runs.others:
-        sections.append(Section(f"Comparison {other.path.name}", own_target_blocks(other)))
+        sections.append(Section(f"Comparison {other.path.resolve().name}", own_target_blocks(other)))
     if runs.trainings:
         sections.append(Section("Training", training_charts(runs.trainings)))
     for path in runs.samplings:
         blocks: list[Block] = [sampling_chart(path)]
         if RunDirectory(path).summary.exists():
             blocks.insert(0, sampling_table(path))
-        sections.append(Section(f"Sampling run {path.name}", blocks))
+        sections.append(Section(f"Sampling run {path.resolve().name}", blocks))
     if runs.comparisons:
         tables = [table for comparison in runs.comparisons for table in of_comparisons.all_tables(comparison)]
         sections.append(Section("All samplers", tables))
-    sections.append(_how_to_repeat(paths))
+    sections = _drawable([*sections, _how_to_repeat(paths)])
     if not runs.comparisons:
         return Page("dlhmc: report of runs", "What did these runs do?", _counts(runs), sections)
     return Page("Topological charge of 2D U(1): what an independent configuration costs", _QUESTION, answer, sections)
+
+
+def _drawable(sections: Sequence[Section]) -> list[Section]:
+    """Charts with something in them, under names that files can have, no two the same: runs come from anywhere."""
+    taken: set[str] = set()
+
+    def settled(block: Block) -> Block:
+        if isinstance(block, Chart) and not block.panels:
+            return Text(f"{block.title}: there is nothing to draw yet.")
+        if not isinstance(block, Chart | Film):
+            return block
+        plain = re.sub(r"[^\w.-]+", "-", block.name)[:_LONGEST_NAME].strip("-.") or "chart"
+        numbered = (f"{plain}-{number}" for number in itertools.count(2))
+        name = next(name for name in itertools.chain([plain], numbered) if name not in taken)
+        taken.add(name)
+        return dataclasses.replace(block, name=name)
+
+    return [dataclasses.replace(section, blocks=[settled(block) for block in section.blocks]) for section in sections]
 
 
 def _counts(runs: Runs) -> str:
@@ -146,9 +168,9 @@ def _how_to_repeat(paths: Sequence[Path]) -> Section:
         versions = ", ".join(f"{name} {version}" for name, version in manifest["versions"].items())
         devices = ", ".join(manifest["devices"])
         if not kind.endswith("-objects"):  # those are made by someone's program
-            blocks.append(Code(f"{path.name}: once more", f"dlhmc {kind} --config config.toml --out again"))
+            blocks.append(Code(f"{path.resolve().name}: once more", f"dlhmc {kind} --config config.toml --out again"))
         blocks += [
-            Code(f"{path.name}: config.toml", directory.config.read_text(encoding="utf-8")),
+            Code(f"{path.resolve().name}: config.toml", directory.config.read_text(encoding="utf-8")),
             Text(
                 f"Made {manifest['created']} with Python {manifest['python']} on {devices} ({manifest['machine']}): "
                 f"{versions}."

@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.mathtext import MathTextParser
 from matplotlib.ticker import MaxNLocator
 
 from dlhmc.report.charts import BLACK, Chart, Film, Panel, Series
 
 _STILLS = 5
+_PARSER = MathTextParser("path")
 
 
 def save(block: Chart | Film, folder: Path) -> tuple[Path, Path]:
@@ -144,4 +146,9 @@ def with_scripts(label: str) -> str:
     >>> with_scripts("N_{LF}")
     'N$_{\\mathregular{LF}}$'
     """
-    return re.sub(r"([_^])\{(.*?)\}", r"$\1{\\mathregular{\2}}$", label.replace("$", r"\$"))
+    text = re.sub(r"([_^])\{(.*?)\}", r"$\1{\\mathregular{\2}}$", label.replace("$", r"\$"))
+    try:
+        _PARSER.parse(text)
+    except ValueError:  # names of someone's own may look like scripts, and be none
+        return label.replace("$", r"\$")
+    return text

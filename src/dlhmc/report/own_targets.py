@@ -12,7 +12,7 @@ def own_target_blocks(comparison: Comparison) -> list[Block]:
     if entries := contenders(comparison):
         slow = list(entries[0][1].tau_int)[:_MOST_PANELS]
         panels = [autocorrelation_panel(comparison, name, name.replace("_", " "), None) for name in slow]
-        name = comparison.path.name
+        name = comparison.path.resolve().name
         chart = Chart(f"autocorrelation-{name}", f"Autocorrelation, {name}", AUTOCORRELATION, panels, columns=2)
         blocks.append(chart)
     return blocks + list(all_tables(comparison))

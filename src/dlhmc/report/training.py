@@ -66,7 +66,7 @@ class Training(NamedTuple):
         """Runs that differ in nothing but the coupling are shown together."""
         config = self.config
         if isinstance(config, ObjectTrainConfig):
-            return Family(config.trajectory, config.trajectory, self.path.name)
+            return Family(config.trajectory, config.trajectory, self.path.resolve().name)
         lattice = "" if config.lattice is None else "×".join(map(str, config.lattice))
         name, layers = config.network, config.leapfrog_steps
         return Family(f"{name}-{layers}", f"{layers} {name} layers", lattice or config.target)
@@ -86,7 +86,7 @@ def _chart(family: Family, trainings: list[Training]) -> Chart:
     for name, label in _CURVES.items():
         series = [
             Series(
-                training.path.name if training.beta is None else f"β = {training.beta:g}",
+                training.path.resolve().name if training.beta is None else f"β = {training.beta:g}",
                 [row["step"] for row in training.rows],
                 [row.get(name) for row in training.rows],
                 "line",

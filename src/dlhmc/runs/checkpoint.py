@@ -103,7 +103,11 @@ class Checkpoints:
 
     def _steps(self) -> list[int]:
         """The newest first."""
-        names = (name.removesuffix(_SUFFIX) for name in os.listdir(self._path) if name.endswith(_SUFFIX))
+        try:
+            files = os.listdir(self._path)
+        except OSError as error:
+            raise UserError(f"{self._path} cannot be read: {error.strerror or error}.") from error
+        names = (name.removesuffix(_SUFFIX) for name in files if name.endswith(_SUFFIX))
         return sorted((int(name) for name in names if name.isdecimal()), reverse=True)
 
     def _newest(self, read: Callable[[int], R]) -> tuple[int, R, list[int]]:

@@ -24,7 +24,8 @@ def use_one_pool() -> None:
 
     It is for the whole process, so for processes of our own only, before JAX starts its threads.
     """
-    if "MALLOC_ARENA_MAX" not in os.environ and (set_option := _c_function("mallopt")) is not None:
+    asked = "MALLOC_ARENA_MAX" in os.environ or "arena_max" in os.environ.get("GLIBC_TUNABLES", "")
+    if not asked and (set_option := _c_function("mallopt")) is not None:
         set_option(_M_ARENA_MAX, 1)
 
 

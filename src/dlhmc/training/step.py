@@ -112,7 +112,9 @@ class Algorithm(eqx.Module):
         """One training step."""
         target = self.target_at(step)
         keys = jax.random.split(rng.step_key(seed, rng.Purpose.TRAINING, step))
-        means, x = averaged(self._of_chains, state.x, state.trajectory, target, keys)
+        inputs = (state.x, state.trajectory, target, keys)
+        by_chain = _draws_by_chain(target, state.trajectory)
+        means, x = averaged(self._of_chains, *inputs) if by_chain else self._of_chains(*inputs)
         parameters, gradient, loss = _trainable(state.trajectory), means.pop("gradient"), means["loss"]
         norm = optax.tree.norm(gradient)
         usable = jnp.isfinite(norm) & jnp.isfinite(loss)
@@ -233,6 +235,15 @@ def _if_finite(trajectory: Trajectory, fallback: Trajectory) -> Trajectory:
 
 def _copy(leaf: Any) -> Any:
     return jnp.copy(leaf) if eqx.is_array(leaf) else leaf
+
+
+def _draws_by_chain(target: Target, trajectory: Trajectory) -> bool:
+    """Whether all random numbers of a step come from `dlhmc.rng`, which tells the chains of one device from others.
+
+    Those of `jax.random` in a class of one's own would be the same on each of them.
+    """
+    drawing = (type(target).momentum, type(target).symmetries, type(trajectory).propose)
+    return all(function.__module__.startswith("dlhmc.") for function in drawing)
 
 
 def _trainable(trajectory: Trajectory) -> Trajectory:
