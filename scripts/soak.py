@@ -90,7 +90,7 @@ def judge(looks: list[Look], chains: int) -> dict[str, Any]:
     settled = parts[_PARTS // 6 :]
     first, last = settled[0], settled[-1]
     cpu = [part["cpu_microseconds_per_trajectory"] for part in settled]
-    # When others need memory, the system takes pages of libraries' files away: what is the process's own is judged, too.
+    # When others need memory, the system takes pages of libraries' files away: the process's own is judged, too.
     kinds = ("resident_megabytes", "largest_megabytes", "own_megabytes")
     growth = max(last[name] / first[name] - 1 for name in kinds)
     change = last["cpu_microseconds_per_trajectory"] / first["cpu_microseconds_per_trajectory"] - 1
