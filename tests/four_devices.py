@@ -22,6 +22,7 @@ from dlhmc.leaves import integer
 from dlhmc.runs import sampling, targets, training
 from dlhmc.runs.config import SampleConfig, TrainConfig
 from dlhmc.runs.loop import Conditions
+from dlhmc.targets import U1
 from dlhmc.training import Inputs, advance
 
 OUT = Path(sys.argv[-1])
@@ -73,24 +74,34 @@ def trained():
     return float(np.linalg.norm(found[4] - found[1]) / np.linalg.norm(found[1]))
 
 
+class Drawing(U1):
+    """With random numbers that know nothing of chains."""
+
+    def momentum(self, key, x):
+        return jax.random.normal(key, x.shape, x.dtype)
+
+
 def messages():
     """What a training step sends, and how far its records are from those of one device, for two numbers of chains.
 
-    With 8 chains each device has two of them. With 4 it has one, and directions are drawn for pairs.
+    With 8 chains each device has two of them. With 4 it has one, and directions are drawn for pairs. A target that
+    draws by itself, without knowing of chains, must not draw the same on each device.
     """
     found = {}
-    for chains in (8, 4):
+    for name, chains in (("pairs", 8), ("single", 4), ("drawing", 8)):
         config = TrainConfig(**TRAINING | {"chains": chains, "chunk": 10}, network="defect", radii=RADII)
         records = {}
         for number in (1, 4):
             algorithm, devices, state = training.prepare(config, quiet(number))
+            if name == "drawing":
+                algorithm = eqx.tree_at(lambda a: a.target, algorithm, Drawing(config.lattice, config.beta))
             inputs = Inputs(algorithm, integer(config.seed, np.uint32), integer(0), integer(10))
             with devices.active():
                 program = advance.lower(inputs, state, 10).compile()
                 _, records[number] = program(inputs, state, 10)
         sent = re.findall(r"= (.+) (all-reduce|all-gather|all-to-all|collective-permute)\(", program.compiled.as_text())
         far = max(float(np.abs(records[4][name] - records[1][name]).max()) for name in records[1])
-        found[chains] = {"sent": [f"{operation} {shape}" for shape, operation in sent], "difference": far}
+        found[name] = {"sent": [f"{operation} {shape}" for shape, operation in sent], "difference": far}
     return found
 
 

@@ -9,13 +9,12 @@ import numpy as np
 import optax
 import pytest
 
-import dlhmc
 from dlhmc import models
 from dlhmc.models import ModelConfig
 from dlhmc.targets import U1, GaussianMixture
 from dlhmc.training.loss import Transition, charge_loss, jump_loss, smooth_acceptance
 from dlhmc.training.schedule import Knots, learning_rate
-from dlhmc.training.step import COLLAPSED, SKIPS_IN_A_ROW, Algorithm, _draws_by_chain
+from dlhmc.training.step import COLLAPSED, SKIPS_IN_A_ROW, Algorithm
 
 SEED = jnp.uint32(3)
 CHAINS = 64
@@ -191,17 +190,3 @@ def test_best_parameters_are_kept():
     state, _ = run(learner, begin(learner), 200)
     assert np.isfinite(float(state.guard.best_objective))
     assert not np.array_equal(state.best.layers.log_step_x, begin(learner).trajectory.layers.log_step_x)
-
-
-class Drawing(U1):
-    """With random numbers that know nothing of chains."""
-
-    def momentum(self, key, x):
-        return jax.random.normal(key, x.shape, x.dtype)
-
-
-def test_random_numbers_of_ones_own_are_not_repeated_on_each_device():
-    """There the compiler cuts the whole step, as it did the draws."""
-    layers = dlhmc.build_trajectory(U1((4, 4), 2.0), "defect", layers=1, radii=(0.0, 1.0))
-    assert _draws_by_chain(U1((4, 4), 2.0), layers)
-    assert not _draws_by_chain(Drawing((4, 4), 2.0), layers)

@@ -242,8 +242,8 @@ def _draws_by_chain(target: Target, trajectory: Trajectory) -> bool:
 
     Those of `jax.random` in a class of one's own would be the same on each of them.
     """
-    drawing = (type(target).momentum, type(target).symmetries, type(trajectory).propose)
-    return all(function.__module__.startswith("dlhmc.") for function in drawing)
+    of_target = (type(target).momentum, type(target).symmetries, type(target).random_transformation)
+    return all(draw.__module__.startswith("dlhmc.") for draw in (*of_target, type(trajectory).propose))
 
 
 def _trainable(trajectory: Trajectory) -> Trajectory:
