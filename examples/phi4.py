@@ -18,8 +18,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Float, Key
 
 import dlhmc
-from dlhmc import rng
 from dlhmc.names import Start
+from dlhmc.numerics import rng
 from dlhmc.targets.contract import Field, PerChain, sum_sites
 from dlhmc.testing import check_loss, check_target
 

@@ -26,15 +26,15 @@ from rich.console import Console
 from dlhmc.comparison.command import compare, show_results
 from dlhmc.comparison.config import CompareConfig
 from dlhmc.errors import ExitCode, UserError
-from dlhmc.leaves import by_name, digest
+from dlhmc.numerics.leaves import by_name, digest
 from dlhmc.report.comparisons import Comparison, cost_table
 from dlhmc.report.sampling import sampling_chart, sampling_table
 from dlhmc.report.training import training_charts
+from dlhmc.results.samples import load_samples
 from dlhmc.runs import sampling, training
 from dlhmc.runs.config import SampleConfig, TrainConfig
 from dlhmc.runs.directory import run_kind
-from dlhmc.samples import load_samples
-from dlhmc.targets import U1
+from dlhmc.theories.u1.action import U1
 
 SAMPLE: dict[str, Any] = {
     "lattice": (4, 4),

@@ -33,18 +33,16 @@ import jax
 import numpy as np
 from rich.console import Console
 
-from dlhmc import models
 from dlhmc.comparison import table
 from dlhmc.comparison.config import CompareConfig
 from dlhmc.comparison.results import NOTHING, Entry, Quantity, Results, to_json
 from dlhmc.comparison.streams import Streams
 from dlhmc.errors import UserError
-from dlhmc.files import fingerprint, sealed
-from dlhmc.leaves import by_name, digest
-from dlhmc.models import ModelConfig
+from dlhmc.models import model as models
+from dlhmc.models.model import ModelConfig
+from dlhmc.numerics.leaves import by_name, digest
 from dlhmc.report.comparisons import Comparison
 from dlhmc.report.sampling import sampling_table
-from dlhmc.reproduction.config import ReproduceConfig
 from dlhmc.runs import config as configuration
 from dlhmc.runs import metrics, sampling, targets, training
 from dlhmc.runs.checkpoint import Checkpoints
@@ -52,7 +50,9 @@ from dlhmc.runs.config import SampleConfig, TrainConfig
 from dlhmc.runs.directory import RunDirectory, manifest, open_run, write_json
 from dlhmc.runs.history import History, Rows
 from dlhmc.runs.precision import Precision
-from dlhmc.targets import U1
+from dlhmc.storage.files import fingerprint, sealed
+from dlhmc.theories.u1.action import U1
+from dlhmc.theories.u1.reproduction.config import ReproduceConfig
 
 MOST_SECONDS, MOST_MEGABYTES = 60, 400
 #: values that no file should hold in the place of another

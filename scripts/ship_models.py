@@ -10,7 +10,7 @@ from pathlib import Path
 import equinox as eqx
 import jax
 
-from dlhmc import models
+from dlhmc.models import model as models
 from dlhmc.report.comparisons import Comparison
 from dlhmc.runs.config import TrainConfig
 from dlhmc.runs.directory import open_run

@@ -25,25 +25,23 @@ from jaxtyping import Array, Key
 from rich.console import Console
 from scipy import stats
 
-from dlhmc import models
 from dlhmc.errors import ExitCode
-from dlhmc.integrators import INTEGRATORS
-from dlhmc.kernels import DLHMC, HMC, Exact, Info, InstantonHits, Kernel, State
+from dlhmc.kernels import DLHMC, HMC, Exact, Info, Kernel, State
+from dlhmc.kernels.integrators import INTEGRATORS
 from dlhmc.layers import Trajectory
-from dlhmc.models import ModelConfig
+from dlhmc.models import model as models
+from dlhmc.models.model import ModelConfig
 from dlhmc.runs.sampling import learned_kernel
-from dlhmc.targets import (
-    U1,
-    Funnel,
-    Gaussian,
-    GaussianMixture,
-    RoughWell,
-    Target,
-    correlated_gaussian,
-    u1_exact,
-)
+from dlhmc.targets import Target, u1_exact
 from dlhmc.testing import check_ranks, check_stationarity, holm
-from dlhmc.training import Algorithm, Knots, charge_loss, jump_loss, train
+from dlhmc.theories.u1.action import U1
+from dlhmc.theories.u1.hits import InstantonHits
+from dlhmc.theories.u1.loss import charge_loss
+from dlhmc.theories.vectors.funnel import Funnel
+from dlhmc.theories.vectors.gaussian import Gaussian, correlated_gaussian
+from dlhmc.theories.vectors.mixture import GaussianMixture
+from dlhmc.theories.vectors.rough_well import RoughWell
+from dlhmc.training import Algorithm, Knots, jump_loss, train
 
 LEVEL = 1e-3
 # Numbers in the chains of one test, all together.

@@ -14,15 +14,15 @@ import numpy as np
 import xarray
 from rich.console import Console
 
-from dlhmc import models
-from dlhmc.devices import spread
 from dlhmc.errors import UserError
 from dlhmc.kernels import State
-from dlhmc.leaves import integer
+from dlhmc.machine.devices import spread
+from dlhmc.models import model as models
+from dlhmc.numerics.leaves import integer
 from dlhmc.runs import sampling, targets, training
 from dlhmc.runs.config import SampleConfig, TrainConfig
 from dlhmc.runs.loop import Conditions
-from dlhmc.targets import U1
+from dlhmc.theories.u1.action import U1
 from dlhmc.training import Inputs, advance
 
 OUT = Path(sys.argv[-1])

@@ -5,11 +5,12 @@ import dataclasses
 import equinox as eqx
 import jax
 import pytest
+from benchmarks import network_bench
+from benchmarks.network_bench import PAPER
 
-from dlhmc import models, network_bench
-from dlhmc.network_bench import PAPER
+from dlhmc.models import model as models
 from dlhmc.runs.training import model_config
-from dlhmc.targets import U1
+from dlhmc.theories.u1.action import U1
 
 
 def test_work_is_that_of_the_weights():

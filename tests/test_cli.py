@@ -18,7 +18,7 @@ from rich.console import Console
 
 from dlhmc import __version__, cli
 from dlhmc.cli.completion import options_of, script
-from dlhmc.doctor import Check, Findings, show
+from dlhmc.cli.doctor import Check, Findings, show
 from dlhmc.errors import ExitCode
 
 OPTIONS = "--lattice 4 4 --beta 2 --chains 4 --trajectories 20 --warmup 5 --leapfrog-steps 4 --start cold"

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 import jax, jax.numpy as jnp
 from jax import monitoring
-from dlhmc import compilation
+from dlhmc.machine import compilation
 compilation._SHORTEST = 0.0
 found = []
 monitoring.register_event_listener(lambda event, **_: found.append(event) if event.endswith("cache_hits") else None)

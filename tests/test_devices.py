@@ -12,8 +12,8 @@ import jax
 import pytest
 
 from dlhmc import cli
-from dlhmc.devices import Devices
 from dlhmc.errors import ExitCode, UserError
+from dlhmc.machine.devices import Devices
 
 
 @pytest.fixture(scope="module")

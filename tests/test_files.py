@@ -5,7 +5,7 @@ import zipfile
 import numpy as np
 import pytest
 
-from dlhmc.files import Archive, parse_json, read_text, sealed, unsealed, write_arrays, write_whole
+from dlhmc.storage.files import Archive, parse_json, read_text, sealed, unsealed, write_arrays, write_whole
 
 
 def npy(header, data=b""):

@@ -4,8 +4,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from dlhmc.integrators import INTEGRATORS, integrate
-from dlhmc.targets import U1, Target, energy_change
+from dlhmc.kernels.integrators import INTEGRATORS, integrate
+from dlhmc.targets import Target, energy_change
+from dlhmc.theories.u1.action import U1
 
 compiled = eqx.filter_jit(integrate)
 ALL = pytest.mark.parametrize("name", sorted(INTEGRATORS))

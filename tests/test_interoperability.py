@@ -15,10 +15,10 @@ import xarray as xr
 
 import dlhmc
 from dlhmc import cli
-from dlhmc.describe import describe_target
 from dlhmc.errors import ExitCode, UserError
-from dlhmc.measuring import measure_file
+from dlhmc.results.measuring import measure_file
 from dlhmc.runs import boards
+from dlhmc.runs.describe import describe_target
 from dlhmc.runs.directory import RunDirectory
 from dlhmc.runs.summary import Quantities
 

@@ -14,9 +14,10 @@ import numpy as np
 import pytest
 import xarray
 
-from dlhmc import cli, models
+from dlhmc import cli
 from dlhmc.errors import ExitCode, UserError
-from dlhmc.processes import Membership, join
+from dlhmc.machine.processes import Membership, join
+from dlhmc.models import model as models
 
 LATTICE = ["--lattice", "4", "4", "--beta", "2", "--chains", "8", "--seed", "3", "--start", "cold"]
 # A chunk is one trajectory: time enough to be killed between two.

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dlhmc import rng
+from dlhmc.numerics import rng
 
 KEY = jax.random.key(11)
 # Each test below is one Kolmogorov-Smirnov or moment test at a fixed seed; a new seed would fail with probability 1e-3.

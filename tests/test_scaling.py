@@ -3,9 +3,8 @@
 import io
 
 import pytest
+from benchmarks import scaling
 from rich.console import Console
-
-from dlhmc import scaling
 
 
 def test_setups_share_the_same_work():

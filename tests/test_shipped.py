@@ -4,10 +4,11 @@ import json
 
 import pytest
 
-from dlhmc import cli, models
+from dlhmc import cli
+from dlhmc.models import model as models
 from dlhmc.runs.sampling import learned_kernel
-from dlhmc.targets import U1
 from dlhmc.testing import check_stationarity
+from dlhmc.theories.u1.action import U1
 
 NAMES = [f"u1-b{beta}{layers}" for beta in range(2, 8) for layers in ("", "-n8")]
 

@@ -3,7 +3,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from dlhmc import trig
+from dlhmc.numerics import trig
 
 FUNCTIONS = [(trig.sin, np.sin), (trig.cos, np.cos)]
 

@@ -6,6 +6,8 @@ Names are imported when they are first used, so that `import dlhmc` takes no tim
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from dlhmc.theories import EXPORTS
+
 if TYPE_CHECKING:
     from dlhmc import kernels, layers, networks, statistics, targets, testing, training
     from dlhmc.api.building import build_trajectory
@@ -14,112 +16,61 @@ if TYPE_CHECKING:
     from dlhmc.api.sampling import sample
     from dlhmc.api.training import Trained, train
     from dlhmc.errors import UserError
-    from dlhmc.interoperability import to_arviz, to_blackjax, to_pyerrors
-    from dlhmc.kernels import DLHMC, HMC, Exact, Info, InstantonHits, Kernel, State
-    from dlhmc.layers import (
-        Affine,
-        Circle,
-        Defect,
-        Layer,
-        LayerStack,
-        LeapfrogLayer,
-        Phase,
-        PositionRule,
-        Shift,
-        Trajectory,
-    )
-    from dlhmc.measuring import measure
+    from dlhmc.kernels import DLHMC, HMC, Exact, Info, Kernel, State
+    from dlhmc.layers import Affine, Circle, Layer, LayerStack, LeapfrogLayer, Phase, PositionRule, Shift, Trajectory
     from dlhmc.networks import SQT, Dense, Linear, Network, Zeta
-    from dlhmc.samples import Measurements, Samples
-    from dlhmc.targets import (
-        U1,
-        Funnel,
-        Gaussian,
-        GaussianMixture,
-        LogDensity,
-        Moment,
-        RoughWell,
-        Symmetry,
-        Target,
-        correlated_gaussian,
-        ill_conditioned_gaussian,
-    )
-    from dlhmc.training import Knots, Schedule, Transition, charge_loss, jump_loss
+    from dlhmc.results.interoperability import to_arviz, to_blackjax, to_pyerrors
+    from dlhmc.results.measuring import measure
+    from dlhmc.results.samples import Measurements, Samples
+    from dlhmc.targets import Moment, Symmetry, Target
+    from dlhmc.theories.catalogue import *  # noqa: F403
+    from dlhmc.training import Knots, Schedule, Transition, jump_loss
 
 __version__ = "0.1.0"
 
 #: where each name is
 _HOME = {
-    "dlhmc.api.building": ("build_trajectory",),
-    "dlhmc.api.comparing": ("Comparison", "compare"),
-    "dlhmc.api.loading": ("load", "load_kernel"),
-    "dlhmc.api.sampling": ("sample",),
-    "dlhmc.api.training": ("Trained", "train"),
-    "dlhmc.errors": ("UserError",),
-    "dlhmc.interoperability": ("to_arviz", "to_blackjax", "to_pyerrors"),
-    "dlhmc.kernels": ("DLHMC", "HMC", "Exact", "Info", "InstantonHits", "Kernel", "State"),
-    "dlhmc.layers": (
-        "Affine",
-        "Circle",
-        "Defect",
-        "Layer",
-        "LayerStack",
-        "LeapfrogLayer",
-        "Phase",
-        "PositionRule",
-        "Shift",
-        "Trajectory",
+    "api.building": ("build_trajectory",),
+    "api.comparing": ("Comparison", "compare"),
+    "api.loading": ("load", "load_kernel"),
+    "api.sampling": ("sample",),
+    "api.training": ("Trained", "train"),
+    "errors": ("UserError",),
+    "kernels": ("DLHMC", "HMC", "Exact", "Info", "Kernel", "State"),
+    "layers": (
+        *("Affine", "Circle", "Layer", "LayerStack", "LeapfrogLayer", "Phase", "PositionRule", "Shift", "Trajectory"),
     ),
-    "dlhmc.measuring": ("measure",),
-    "dlhmc.networks": ("SQT", "Dense", "Linear", "Network", "Zeta"),
-    "dlhmc.samples": ("Measurements", "Samples"),
-    "dlhmc.targets": (
-        "U1",
-        "Funnel",
-        "Gaussian",
-        "GaussianMixture",
-        "LogDensity",
-        "Moment",
-        "RoughWell",
-        "Symmetry",
-        "Target",
-        "correlated_gaussian",
-        "ill_conditioned_gaussian",
-    ),
-    "dlhmc.training": ("Knots", "Schedule", "Transition", "charge_loss", "jump_loss"),
+    "networks": ("SQT", "Dense", "Linear", "Network", "Zeta"),
+    "results.interoperability": ("to_arviz", "to_blackjax", "to_pyerrors"),
+    "results.measuring": ("measure",),
+    "results.samples": ("Measurements", "Samples"),
+    "targets": ("Moment", "Symmetry", "Target"),
+    "training": ("Knots", "Schedule", "Transition", "jump_loss"),
 }
 _MODULES = ("kernels", "layers", "networks", "statistics", "targets", "testing", "training")
-_MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
+_MODULE_OF = EXPORTS | {name: f"dlhmc.{module}" for module, names in _HOME.items() for name in names}
 
 __all__ = [
     "DLHMC",
     "HMC",
     "SQT",
-    "U1",
     "Affine",
     "Circle",
     "Comparison",
-    "Defect",
     "Dense",
     "Exact",
-    "Funnel",
-    "Gaussian",
-    "GaussianMixture",
     "Info",
-    "InstantonHits",
     "Kernel",
     "Knots",
     "Layer",
     "LayerStack",
     "LeapfrogLayer",
     "Linear",
-    "LogDensity",
     "Measurements",
     "Moment",
     "Network",
     "Phase",
     "PositionRule",
-    "RoughWell",
     "Samples",
     "Schedule",
     "Shift",
@@ -133,10 +84,7 @@ __all__ = [
     "Zeta",
     "__version__",
     "build_trajectory",
-    "charge_loss",
     "compare",
-    "correlated_gaussian",
-    "ill_conditioned_gaussian",
     "jump_loss",
     "kernels",
     "layers",
@@ -166,4 +114,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return __all__
+    return [*__all__, *EXPORTS]

@@ -13,17 +13,18 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from dlhmc import cli, models
+from dlhmc import cli
 from dlhmc.comparison import table
 from dlhmc.comparison.command import compare
 from dlhmc.comparison.config import CompareConfig
 from dlhmc.comparison.contestants import grid, settle
 from dlhmc.comparison.results import from_json, to_json
 from dlhmc.errors import ExitCode
+from dlhmc.models import model as models
 from dlhmc.runs.config import load, save
 from dlhmc.runs.directory import RunDirectory, read_json
 from dlhmc.statistics import integrated_autocorrelation_time
-from dlhmc.targets import U1
+from dlhmc.theories.u1.action import U1
 
 LATTICE, BETA = (8, 8), 2.0
 

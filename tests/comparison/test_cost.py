@@ -1,11 +1,11 @@
 import equinox as eqx
 import jax
 
-from dlhmc import models
 from dlhmc.comparison.cost import trajectory_cost
 from dlhmc.layers import LeapfrogLayer, Trajectory
+from dlhmc.models import model as models
 from dlhmc.networks import Dense
-from dlhmc.targets import U1
+from dlhmc.theories.u1.action import U1
 
 
 def built(target: U1, **config) -> Trajectory:

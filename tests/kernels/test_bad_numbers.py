@@ -10,14 +10,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dlhmc import models
-from dlhmc.kernels import DLHMC, HMC, Exact, InstantonHits, State
+from dlhmc.kernels import DLHMC, HMC, Exact, State
 from dlhmc.layers import Affine, Circle, LayerStack, LeapfrogLayer
 from dlhmc.layers.masks import checkerboard_mask
-from dlhmc.models import ModelConfig
+from dlhmc.models import model as models
+from dlhmc.models.model import ModelConfig
 from dlhmc.networks import SQT, Network
-from dlhmc.targets import U1, Gaussian
 from dlhmc.targets.contract import all_finite
+from dlhmc.theories.u1.action import U1
+from dlhmc.theories.u1.hits import InstantonHits
+from dlhmc.theories.vectors.gaussian import Gaussian
 
 BAD = (np.nan, np.inf, -np.inf)
 OF_TARGET = tuple(f"{what} {where}" for what in ("action", "force", "charge") for where in ("at the start", "after it"))

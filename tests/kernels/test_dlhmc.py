@@ -10,16 +10,20 @@ import numpy as np
 import optax
 import pytest
 
-from dlhmc import models
-from dlhmc.integrators import INTEGRATORS, integrate
 from dlhmc.kernels import DLHMC
-from dlhmc.layers import Affine, Circle, Defect, LayerStack, LeapfrogLayer
+from dlhmc.kernels.integrators import INTEGRATORS, integrate
+from dlhmc.layers import Affine, Circle, LayerStack, LeapfrogLayer
 from dlhmc.layers.masks import random_mask
-from dlhmc.models import ModelConfig
+from dlhmc.models import model as models
+from dlhmc.models.model import ModelConfig
 from dlhmc.networks import SQT, Network
-from dlhmc.targets import U1, Gaussian, GaussianMixture, correlated_gaussian
 from dlhmc.testing import check_stationarity
-from dlhmc.training import Algorithm, Inputs, Knots, advance, charge_loss, jump_loss
+from dlhmc.theories.u1.action import U1
+from dlhmc.theories.u1.defect import Defect
+from dlhmc.theories.u1.loss import charge_loss
+from dlhmc.theories.vectors.gaussian import Gaussian, correlated_gaussian
+from dlhmc.theories.vectors.mixture import GaussianMixture
+from dlhmc.training import Algorithm, Inputs, Knots, advance, jump_loss
 
 P_VALUE = 1e-3  # an exact kernel fails each χ² with this probability at a new seed, and each weight test with 3e-3
 BROKEN = 1e-9

@@ -4,8 +4,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from dlhmc.kernels import HMC, Exact, InstantonHits, State
-from dlhmc.targets import U1, u1_exact
+from dlhmc.kernels import HMC, Exact, State
+from dlhmc.theories.u1 import exact as u1_exact
+from dlhmc.theories.u1.action import U1
+from dlhmc.theories.u1.hits import InstantonHits
 
 
 @pytest.mark.parametrize(("side", "beta"), [(16, 7.0), (8, 4.0)])

@@ -4,11 +4,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from dlhmc.integrators import INTEGRATORS
 from dlhmc.kernels import HMC, State
+from dlhmc.kernels.integrators import INTEGRATORS
 from dlhmc.kernels.metropolis import decide
-from dlhmc.targets import U1
-from dlhmc.tuning import StepSizeTuner
+from dlhmc.kernels.tuning import StepSizeTuner
+from dlhmc.theories.u1.action import U1
 
 step = eqx.filter_jit(lambda kernel, key, state: kernel.step(key, state))
 

@@ -4,12 +4,14 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from dlhmc import rng
-from dlhmc.integrators import INTEGRATORS, integrate
-from dlhmc.kernels import HMC, Exact, InstantonHits, State
+from dlhmc.kernels import HMC, Exact, State
+from dlhmc.kernels.integrators import INTEGRATORS, integrate
 from dlhmc.kernels.metropolis import select
-from dlhmc.targets import U1, energy_change
+from dlhmc.numerics import rng
+from dlhmc.targets import energy_change
 from dlhmc.testing import check_stationarity
+from dlhmc.theories.u1.action import U1
+from dlhmc.theories.u1.hits import InstantonHits
 
 # An exact kernel fails each χ² with probability 1e-3 and each weight test with 3e-3, at a new seed.
 P_VALUE = 1e-3

@@ -16,9 +16,10 @@ import pytest
 from dlhmc.layers import RULES, LayerStack, LeapfrogLayer
 from dlhmc.layers.masks import checkerboard_mask, random_mask
 from dlhmc.networks import SQT, Dense, Network
-from dlhmc.targets import U1, correlated_gaussian
 from dlhmc.testing import ConformanceError, check_network, check_rule, check_trajectory
 from dlhmc.testing.trajectory import log_jacobians, round_trip, with_random_weights
+from dlhmc.theories.u1.action import U1
+from dlhmc.theories.vectors.gaussian import correlated_gaussian
 from dlhmc.training import Algorithm, Knots, jump_loss, train
 
 KEY = jax.random.key(7)

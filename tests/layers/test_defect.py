@@ -7,13 +7,15 @@ import numpy as np
 import optax
 import pytest
 
-from dlhmc import models
-from dlhmc.integrators import INTEGRATORS, integrate
-from dlhmc.layers import defect, rings
-from dlhmc.models import ModelConfig
-from dlhmc.targets import U1
-from dlhmc.targets.u1_links import curl, gauge_transform, plaquettes, translate
-from dlhmc.training import Algorithm, Inputs, Knots, advance, charge_loss
+from dlhmc.kernels.integrators import INTEGRATORS, integrate
+from dlhmc.models import model as models
+from dlhmc.models.model import ModelConfig
+from dlhmc.theories.u1 import defect
+from dlhmc.theories.u1 import radial as rings
+from dlhmc.theories.u1.action import U1
+from dlhmc.theories.u1.links import curl, gauge_transform, plaquettes, translate
+from dlhmc.theories.u1.loss import charge_loss
+from dlhmc.training import Algorithm, Inputs, Knots, advance
 
 RADII = (0.0, 1.0, 2.0, 3.0)
 KINDS = [("defect", 4), ("patch", 3)]

@@ -18,10 +18,10 @@ from dlhmc.report import comparisons as of_comparisons
 from dlhmc.report.charts import Chart, Film
 from dlhmc.report.command import report
 from dlhmc.report.contents import build_page, drawn
-from dlhmc.reproduction.command import reproduce, resume
-from dlhmc.reproduction.config import REPRODUCE_PRESETS, ReproduceConfig
 from dlhmc.runs.directory import RunDirectory, read_json, write_json
-from dlhmc.targets import u1_exact
+from dlhmc.theories.u1 import exact as u1_exact
+from dlhmc.theories.u1.reproduction.command import reproduce, resume
+from dlhmc.theories.u1.reproduction.config import REPRODUCE_PRESETS, ReproduceConfig
 
 CONFIG = ReproduceConfig(
     lattice=(4, 4),

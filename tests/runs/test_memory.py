@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dlhmc.machine.memory import give_back_what_is_free
 from dlhmc.runs.checkpoint import Checkpoints
 from dlhmc.runs.history import History
-from dlhmc.runs.memory import give_back_what_is_free
 
 PAGES = Path("/proc/self/statm")
 
@@ -32,7 +32,7 @@ def test_freed_memory_is_given_back():
 
 COUNT_POOLS = """
 import ctypes, threading, sys
-from dlhmc.runs.memory import use_one_pool
+from dlhmc.machine.memory import use_one_pool
 if sys.argv[1] == "one":
     use_one_pool()
 everyone_is_here = threading.Barrier(4)

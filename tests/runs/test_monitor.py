@@ -6,7 +6,7 @@ import pytest
 from scipy import signal
 
 from dlhmc.runs.monitor import Monitor, RecentRows
-from dlhmc.targets import U1
+from dlhmc.theories.u1.action import U1
 
 TARGET = U1((4, 4), beta=2.0)
 

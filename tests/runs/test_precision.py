@@ -11,11 +11,12 @@ from small_runs import assert_same_run, histories, metrics, run, tiny
 
 from dlhmc import cli
 from dlhmc.errors import ExitCode, UserError
-from dlhmc.kernels import HMC, Exact, InstantonHits
+from dlhmc.kernels import HMC, Exact
 from dlhmc.runs import sampling
 from dlhmc.runs.loop import Conditions
 from dlhmc.runs.precision import Precision, check_precision
-from dlhmc.targets import U1
+from dlhmc.theories.u1.action import U1
+from dlhmc.theories.u1.hits import InstantonHits
 
 TARGET = U1((4, 4), 2.0)
 # So long that trajectories from neighbouring points have lost sight of each other.

@@ -14,9 +14,9 @@ from small_runs import TINY, assert_same_run, histories, metrics, resume, run, s
 
 from dlhmc.errors import ExitCode, UserError
 from dlhmc.report.sampling import sampling_chart
+from dlhmc.results.samples import load_samples
 from dlhmc.runs import sampling
 from dlhmc.runs.loop import Conditions
-from dlhmc.samples import load_samples
 
 KINDS = {
     "hmc": {},

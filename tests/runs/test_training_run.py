@@ -13,9 +13,10 @@ import pytest
 from rich.console import Console
 from small_runs import assert_tensorboard_shows_the_metrics, shown_by_tensorboard
 
-from dlhmc import cli, models
-from dlhmc.devices import Devices
+from dlhmc import cli
 from dlhmc.errors import ExitCode, UserError
+from dlhmc.machine.devices import Devices
+from dlhmc.models import model as models
 from dlhmc.report.training import training_charts
 from dlhmc.runs.checkpoint import Checkpoints
 from dlhmc.runs.config import SampleConfig, TrainConfig, load, save

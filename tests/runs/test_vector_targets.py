@@ -10,8 +10,9 @@ import pytest
 from rich.console import Console
 from small_runs import histories
 
-from dlhmc import cli, models
+from dlhmc import cli
 from dlhmc.errors import ExitCode, UserError
+from dlhmc.models import model as models
 from dlhmc.runs.config import SampleConfig, TrainConfig
 from dlhmc.runs.directory import RunDirectory
 from dlhmc.runs.loop import Conditions

@@ -4,10 +4,12 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from dlhmc.targets import U1, LogDensity, registry
+from dlhmc.targets import registry
 from dlhmc.testing import ConformanceError, check_target
 from dlhmc.testing.checks import example
 from dlhmc.testing.target import TARGET_CHECKS
+from dlhmc.theories.u1.action import U1
+from dlhmc.theories.vectors.log_density import LogDensity
 
 
 @pytest.mark.usefixtures("x64")

@@ -11,19 +11,14 @@ from scipy import integrate, stats
 
 from dlhmc.kernels import HMC
 from dlhmc.names import TargetName
-from dlhmc.targets import (
-    U1,
-    Funnel,
-    Gaussian,
-    GaussianMixture,
-    LogDensity,
-    RoughWell,
-    correlated_gaussian,
-    ill_conditioned_gaussian,
-    registry,
-    standard,
-)
+from dlhmc.targets import registry, standard
 from dlhmc.testing import check_stationarity
+from dlhmc.theories.u1.action import U1
+from dlhmc.theories.vectors.funnel import Funnel
+from dlhmc.theories.vectors.gaussian import Gaussian, correlated_gaussian, ill_conditioned_gaussian
+from dlhmc.theories.vectors.log_density import LogDensity
+from dlhmc.theories.vectors.mixture import GaussianMixture
+from dlhmc.theories.vectors.rough_well import RoughWell
 
 COVARIANCE = np.array([[2.0, 0.8], [0.8, 1.0]])
 

@@ -5,8 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dlhmc.targets import U1, energy_change, u1_exact
-from dlhmc.targets.u1_links import (
+from dlhmc.targets import energy_change
+from dlhmc.theories.u1 import exact as u1_exact
+from dlhmc.theories.u1.action import U1
+from dlhmc.theories.u1.links import (
     from_plaquettes,
     gauge_transform,
     instanton,

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from dlhmc.targets.u1_exact import (
+from dlhmc.theories.u1.exact import (
     charge_distribution,
     charge_squared,
     log_partition_function,

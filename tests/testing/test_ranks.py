@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from dlhmc.kernels import HMC, Info, Kernel, State
-from dlhmc.targets import U1, Gaussian
 from dlhmc.testing import check_ranks
+from dlhmc.theories.u1.action import U1
+from dlhmc.theories.vectors.gaussian import Gaussian
 
 
 class Faulty(HMC):

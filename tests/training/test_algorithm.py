@@ -9,9 +9,10 @@ import numpy as np
 import optax
 import pytest
 
-from dlhmc import models
-from dlhmc.models import ModelConfig
-from dlhmc.targets import U1, GaussianMixture
+from dlhmc.models import model as models
+from dlhmc.models.model import ModelConfig
+from dlhmc.theories.u1.action import U1
+from dlhmc.theories.vectors.mixture import GaussianMixture
 from dlhmc.training.loss import Transition, charge_loss, jump_loss, smooth_acceptance
 from dlhmc.training.schedule import Knots, learning_rate
 from dlhmc.training.step import COLLAPSED, SKIPS_IN_A_ROW, Algorithm

@@ -7,14 +7,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dlhmc import models, rng
 from dlhmc.errors import UserError, in_words_of_python
 from dlhmc.layers import PositionRule, Trajectory
+from dlhmc.models import model as models
 from dlhmc.names import MaskName, NetworkName, RuleName
 from dlhmc.networks import NetworkFactory
+from dlhmc.numerics import rng
 from dlhmc.runs.config import NETWORK_DEFAULTS, require_meaning
 from dlhmc.runs.training import default_model
-from dlhmc.targets import U1, Target
+from dlhmc.targets import Target
+from dlhmc.theories.u1.action import U1
 
 
 @in_words_of_python()
@@ -48,7 +50,7 @@ def build_trajectory(
         window: side of the window that patch networks see.
         seed: root of the random weights.
 
-    >>> from dlhmc.targets import U1
+    >>> from dlhmc.theories.u1.action import U1
     >>> len(build_trajectory(U1((4, 4), beta=2.0), "dense", layers=3, hidden=(8,)))
     3
     """

@@ -17,7 +17,8 @@ from dlhmc.kernels import Kernel
 from dlhmc.names import Scheme
 from dlhmc.runs.directory import new_run
 from dlhmc.runs.interruption import watch_signals
-from dlhmc.targets import U1, Target
+from dlhmc.targets import Target
+from dlhmc.theories.u1.action import U1
 
 
 class Comparison:

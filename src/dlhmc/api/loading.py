@@ -2,16 +2,16 @@
 
 from pathlib import Path
 
-from dlhmc import models
 from dlhmc.api.comparing import Comparison
 from dlhmc.comparison.command import open_results
 from dlhmc.errors import UserError, in_words_of_python
-from dlhmc.export import read
 from dlhmc.kernels import DLHMC
 from dlhmc.layers import Trajectory
+from dlhmc.models import model as models
+from dlhmc.results.export import read
+from dlhmc.results.samples import Measurements, Samples, load_samples
 from dlhmc.runs.directory import run_kind
 from dlhmc.runs.sampling import learned_kernel
-from dlhmc.samples import Measurements, Samples, load_samples
 from dlhmc.targets import Target
 
 
@@ -21,7 +21,7 @@ def load_kernel(model: str | Path, target: Target, like: Trajectory | None = Non
 
     Layers of your own are not described in the file: give a trajectory of the same making as `like`.
 
-    >>> from dlhmc.targets import U1
+    >>> from dlhmc.theories.u1.action import U1
     >>> len(load_kernel("u1-b7", U1((16, 16), beta=7.0)).trajectory)
     2
     """

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from dlhmc.api.running import Progress, is_double, run_directory, shown, start_of
-from dlhmc.describe import describe_kernel, fingerprint
 from dlhmc.errors import UserError, in_words_of_python
 from dlhmc.kernels import Kernel
 from dlhmc.kernels.watching import Watching
 from dlhmc.names import Start
+from dlhmc.results.samples import Samples, dataset, run_attributes
 from dlhmc.runs.config import ObjectSampleConfig
+from dlhmc.runs.describe import describe_kernel, fingerprint
 from dlhmc.runs.sampling import sample_objects
-from dlhmc.samples import Samples, dataset, run_attributes
 from dlhmc.targets.watched import Observable
 from dlhmc.testing import check_observable
 
@@ -56,7 +56,7 @@ def sample(
 
     A run that is stopped (Ctrl-C, the notebook's stop button, the time limit) returns what it has measured.
 
-    >>> from dlhmc.targets import U1
+    >>> from dlhmc.theories.u1.action import U1
     >>> from dlhmc.kernels import HMC
     >>> samples = sample(HMC(U1((4, 4), beta=2.0), 0.3, 4), chains=64, trajectories=50, progress=False)
     >>> dict(samples.data.sizes)

@@ -10,20 +10,22 @@ import numpy as np
 import optax
 import xarray as xr
 
-from dlhmc import models
 from dlhmc.api.building import build_trajectory, describe_model
 from dlhmc.api.running import Progress, is_double, run_directory, shown, start_of
-from dlhmc.describe import describe_target, fingerprint
 from dlhmc.errors import UserError, in_words_of_python
 from dlhmc.kernels import DLHMC
 from dlhmc.layers import LayerStack, Trajectory
+from dlhmc.models import model as models
 from dlhmc.names import LossName, NetworkName, Start
 from dlhmc.networks import NetworkFactory
 from dlhmc.runs.boards import require_boards
 from dlhmc.runs.config import NETWORK_DEFAULTS, ObjectTrainConfig
+from dlhmc.runs.describe import describe_target, fingerprint
 from dlhmc.runs.training import train_objects
-from dlhmc.targets import U1, Target
-from dlhmc.training import LOSSES, Algorithm, Knots, Loss, Schedule, learning_rate
+from dlhmc.targets import Target
+from dlhmc.theories.u1.action import U1
+from dlhmc.theories.u1.loss import charge_loss
+from dlhmc.training import Algorithm, Knots, Loss, Schedule, jump_loss, learning_rate
 
 
 class Trained:
@@ -173,11 +175,11 @@ def _loss(target: Target, loss: LossName | Loss | None) -> Loss:
         loss = "charge" if isinstance(target, U1) else "jump"
     if not isinstance(loss, str):
         return loss
-    if loss not in LOSSES:
-        raise UserError(f"There is no loss '{loss}': there are {', '.join(LOSSES)}, or give a function.")
+    if loss not in ("charge", "jump"):
+        raise UserError(f"There is no loss '{loss}': there are charge and jump, or give a function.")
     if loss == "charge" and not isinstance(target, U1):
         raise UserError("The charge loss is for the target U1: use the jump loss, or a function of your own.")
-    return LOSSES[loss]
+    return {"charge": charge_loss, "jump": jump_loss}[loss]
 
 
 def _gamma(target: Target, gamma: Schedule | float | None, default: float, steps: int) -> Schedule:

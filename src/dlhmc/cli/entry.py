@@ -10,7 +10,7 @@ from dlhmc.cli.commands import COMMANDS
 from dlhmc.cli.options import Compiling
 from dlhmc.cli.parsing import advice, parse
 from dlhmc.errors import ExitCode, UserError
-from dlhmc.runs.memory import use_one_pool
+from dlhmc.machine.memory import use_one_pool
 
 
 def main() -> None:
@@ -24,7 +24,7 @@ def main() -> None:
         traceback.print_exc()
         code = ExitCode.WRONG
     if "jax" in sys.modules:
-        from dlhmc.processes import leave
+        from dlhmc.machine.processes import leave
 
         leave(code)
     sys.exit(code)
@@ -86,7 +86,7 @@ def _which_process() -> str:
         return ""
     import jax
 
-    from dlhmc.processes import several
+    from dlhmc.machine.processes import several
 
     return f" (process {jax.process_index()})" if several() else ""
 
@@ -94,7 +94,7 @@ def _which_process() -> str:
 def _is_about_another_process(error: Exception) -> bool:
     if "jax" not in sys.modules:
         return False
-    from dlhmc.processes import lost_another
+    from dlhmc.machine.processes import lost_another
 
     return lost_another(error)
 

@@ -63,8 +63,8 @@ class Export:
 
     def __call__(self) -> ExitCode:
         """Run the command."""
-        from dlhmc.export import require_format
-        from dlhmc.samples import load_samples
+        from dlhmc.results.export import require_format
+        from dlhmc.results.samples import load_samples
 
         require_format(self.out)
         load_samples(self.directory).save(self.out)
@@ -93,8 +93,8 @@ class Measure(Compiling):
 
     def __call__(self) -> ExitCode:
         """Run the command."""
-        from dlhmc.export import require_format
-        from dlhmc.measuring import measure_file
+        from dlhmc.results.export import require_format
+        from dlhmc.results.measuring import measure_file
         from dlhmc.runs.config import require
 
         require(0 < self.beta <= 10_000, "beta", self.beta, "a number above 0 and up to 10000")
@@ -122,7 +122,7 @@ class Models:
 
     def __call__(self) -> ExitCode:
         """Run the command."""
-        from dlhmc.shipped import describe, show
+        from dlhmc.models.shipped import describe, show
 
         if self.json:
             print_json(describe())
@@ -153,8 +153,8 @@ class Doctor(Compiling):
             if self.json:
                 print_json(rounding)
             return code
-        from dlhmc.doctor import examine, show
-        from dlhmc.processes import is_first, join
+        from dlhmc.cli.doctor import examine, show
+        from dlhmc.machine.processes import is_first, join
 
         join()  # the other processes of a batch job, if it is one
         findings = examine()
@@ -181,9 +181,9 @@ class Bench(Compiling):
     def __call__(self) -> ExitCode:
         """Run the command."""
         if self.scaling:
-            from dlhmc.scaling import scaling as bench
+            from benchmarks.scaling import scaling as bench
         else:
-            from dlhmc.bench import bench
+            from benchmarks.bench import bench
 
         measured = bench(self.rounds, self.out, console(quiet=self.json))
         if self.json:

@@ -9,8 +9,8 @@ import tyro
 from dlhmc.cli.output import console, print_json, show_run
 from dlhmc.comparison.config import CompareConfig
 from dlhmc.errors import ExitCode
-from dlhmc.reproduction.config import ReproduceConfig
 from dlhmc.runs.config import SampleConfig, TrainConfig
+from dlhmc.theories.u1.reproduction.config import ReproduceConfig
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -31,7 +31,7 @@ class Compiling:
 
     def set_cache(self) -> None:
         """Use what earlier commands have compiled, or not."""
-        from dlhmc.compilation import use_cache, use_no_cache
+        from dlhmc.machine.compilation import use_cache, use_no_cache
 
         use_no_cache() if self.no_cache else use_cache()
 
@@ -58,7 +58,7 @@ class Quietable(Compiling):
     def conclude(self, code: ExitCode, directory: Path) -> ExitCode:
         """Print the results of a finished run, if asked to."""
         if self.json and code == ExitCode.OK:
-            from dlhmc.processes import is_first
+            from dlhmc.machine.processes import is_first
 
             if is_first():
                 print_json(show_run(directory, console(quiet=True)))
@@ -123,7 +123,7 @@ class LongRun(Quietable):
 
     def begin(self) -> "Conditions":
         """Join the other processes, if there are any, and say how to run."""
-        from dlhmc.processes import Membership, join
+        from dlhmc.machine.processes import Membership, join
         from dlhmc.runs.loop import Conditions
         from dlhmc.runs.progress import parse_duration
 

@@ -36,9 +36,9 @@ def show_run(directory: Path, console: "Console") -> dict[str, Any]:
     elif kind.startswith("train"):
         from dlhmc.runs.training import show_results
     elif kind == "reproduce":
-        from dlhmc.reproduction.command import show_results
+        from dlhmc.theories.u1.reproduction.command import show_results
     elif kind == "sample-objects":
-        from dlhmc.samples import show_results
+        from dlhmc.results.samples import show_results
     else:
         from dlhmc.runs.sampling import show_results
     return show_results(directory, console)

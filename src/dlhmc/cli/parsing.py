@@ -12,8 +12,8 @@ from dlhmc.cli.runs import Compare, Reproduce, Sample, Train
 from dlhmc.comparison.config import CompareConfig
 from dlhmc.errors import UserError
 from dlhmc.names import NetworkName, TargetName
-from dlhmc.reproduction.config import REPRODUCE_PRESETS, ReproduceConfig
 from dlhmc.runs.config import TRAIN_PRESETS, SampleConfig, TrainConfig, load
+from dlhmc.theories.u1.reproduction.config import REPRODUCE_PRESETS, ReproduceConfig
 
 C = TypeVar("C", SampleConfig, TrainConfig, CompareConfig, ReproduceConfig)
 

@@ -11,8 +11,8 @@ from dlhmc.cli.options import Compiling, LongRun, NewRun, Switch
 from dlhmc.cli.output import console
 from dlhmc.comparison.config import CompareConfig
 from dlhmc.errors import ExitCode
-from dlhmc.reproduction.config import ReproduceConfig
 from dlhmc.runs.config import SampleConfig, TrainConfig
+from dlhmc.theories.u1.reproduction.config import ReproduceConfig
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -28,7 +28,7 @@ class Demo(Compiling):
 
     def __call__(self) -> ExitCode:
         """Run the command."""
-        from dlhmc.demo import demo
+        from dlhmc.theories.u1.demo import demo
 
         return demo(self.out, self.trajectories, self.steps, console())
 
@@ -118,7 +118,7 @@ class Reproduce(NewRun):
 
     def run(self, out: Path) -> ExitCode:
         """Do it, in a new directory."""
-        from dlhmc.reproduction.command import reproduce
+        from dlhmc.theories.u1.reproduction.command import reproduce
 
         return reproduce(self.settings, out, self.console, quiet=self.hushed)
 
@@ -138,7 +138,7 @@ class Resume(LongRun):
         if kind == "train":
             from dlhmc.runs.training import resume
         elif kind == "reproduce":
-            from dlhmc.reproduction.command import resume
+            from dlhmc.theories.u1.reproduction.command import resume
         else:
             from dlhmc.runs.sampling import resume
         return self.conclude(resume(self.directory, self.console, self.begin()), self.directory)

@@ -24,14 +24,15 @@ from dlhmc.comparison.contestants import (
 from dlhmc.comparison.race import Runner, race
 from dlhmc.comparison.results import Results, evaluate, read_results, to_json
 from dlhmc.errors import ExitCode, UserError
-from dlhmc.files import fingerprint, write_whole
-from dlhmc.leaves import integer
+from dlhmc.numerics.leaves import integer
 from dlhmc.runs.directory import RunDirectory, new_run, open_run, read_json, run_kind, write_json
 from dlhmc.runs.engine import begin
 from dlhmc.runs.interruption import Interruption, watch_signals
 from dlhmc.runs.progress import Callback, Display
-from dlhmc.targets import U1, Target
+from dlhmc.storage.files import fingerprint, write_whole
+from dlhmc.targets import Target
 from dlhmc.targets.contract import Field
+from dlhmc.theories.u1.action import U1
 
 RESULTS, HISTORIES = "results.json", "histories"
 # Trajectories from a hot start to equilibrium, where there are no exact draws.

@@ -10,18 +10,19 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from dlhmc import models
 from dlhmc.comparison.config import CompareConfig, ObjectCompareConfig
 from dlhmc.comparison.cost import trajectory_cost
-from dlhmc.integrators import INTEGRATORS
-from dlhmc.kernels import DLHMC, HMC, Exact, Info, InstantonHits, Kernel, State
-from dlhmc.leaves import integer, leaf
+from dlhmc.kernels import DLHMC, HMC, Exact, Info, Kernel, State
+from dlhmc.kernels.integrators import INTEGRATORS
+from dlhmc.kernels.tuning import StepSizeTuner
+from dlhmc.models import model as models
 from dlhmc.names import Scheme
+from dlhmc.numerics.leaves import integer, leaf
 from dlhmc.runs import targets
 from dlhmc.runs.engine import Carry, Schedule, advance, begin
 from dlhmc.runs.sampling import learned_kernel
 from dlhmc.targets.contract import ExactDraws, Field, Target
-from dlhmc.tuning import StepSizeTuner
+from dlhmc.theories.u1.hits import InstantonHits
 
 Kind = Literal["hmc", "hits", "exact", "model"]
 _FIRST_GUESS_OF_STEP_SIZE = 0.1

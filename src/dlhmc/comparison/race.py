@@ -16,14 +16,14 @@ from numpy.typing import NDArray
 
 from dlhmc.comparison.contestants import Contestant
 from dlhmc.comparison.streams import Streams
-from dlhmc.leaves import integer
+from dlhmc.kernels.tuning import StepSizeTuner
+from dlhmc.numerics.leaves import integer
 from dlhmc.runs.engine import Carry, Schedule, advance
 from dlhmc.runs.interruption import Interruption
 from dlhmc.runs.progress import Display
 from dlhmc.statistics import AutocorrelationTime, Estimate, format_uncertainty, integrated_autocorrelation_time
 from dlhmc.statistics.autocorrelation import ONE_SIDED_SIGMA
 from dlhmc.targets.contract import Field, Target
-from dlhmc.tuning import StepSizeTuner
 
 Status = Literal["running", "measured", "dropped"]
 _TURN_SECONDS = 0.25

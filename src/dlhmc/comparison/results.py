@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from dlhmc.comparison.race import Runner, relative_pace
-from dlhmc.describe import describe_target
 from dlhmc.errors import UserError
+from dlhmc.runs.describe import describe_target
 from dlhmc.runs.directory import RunDirectory, read_json
 from dlhmc.runs.summary import compared, finite, time_entry
 from dlhmc.statistics import Estimate, integrated_autocorrelation_time, mean_and_error

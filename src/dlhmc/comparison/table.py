@@ -10,10 +10,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from dlhmc import tables
 from dlhmc.comparison.results import Entry, Quantity, Results
 from dlhmc.runs.summary import shown_mean
 from dlhmc.statistics import format_uncertainty
+from dlhmc.storage import tables
 
 _MOMENTS = {"plaquette": "plaquette", "charge_squared": "⟨Q_Z²⟩", "sine_charge_squared": "⟨Q_R²⟩"}
 _OBSERVABLES = {"charge": "Q_Z", "sine_charge": "Q_R", "plaquette": "plaq."}

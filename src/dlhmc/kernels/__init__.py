@@ -3,7 +3,6 @@
 from dlhmc.kernels.contract import Info, Kernel, RoundTrip, State
 from dlhmc.kernels.dlhmc import DLHMC
 from dlhmc.kernels.exact import Exact
-from dlhmc.kernels.hits import InstantonHits
 from dlhmc.kernels.hmc import HMC
 
-__all__ = ["DLHMC", "HMC", "Exact", "Info", "InstantonHits", "Kernel", "RoundTrip", "State"]
+__all__ = ["DLHMC", "HMC", "Exact", "Info", "Kernel", "RoundTrip", "State"]

@@ -4,10 +4,10 @@ import equinox as eqx
 import jax
 from jaxtyping import Array, ArrayLike, Float, Int, Key
 
-from dlhmc.integrators import INTEGRATORS, Integrator, integrate
 from dlhmc.kernels.contract import Info, Kernel, RoundTrip, State
+from dlhmc.kernels.integrators import INTEGRATORS, Integrator, integrate
 from dlhmc.kernels.metropolis import decide, select
-from dlhmc.leaves import leaf
+from dlhmc.numerics.leaves import leaf
 from dlhmc.targets.contract import Field, Target, energy_change
 
 
@@ -15,7 +15,7 @@ class HMC(Kernel):
     """A trajectory of `steps` integrator steps with fresh momenta, then accept or reject.
 
     >>> import jax.numpy as jnp
-    >>> from dlhmc.targets import U1
+    >>> from dlhmc.theories.u1.action import U1
     >>> target = U1((8, 8), beta=2.0)
     >>> kernel = HMC(target, step_size=0.2, steps=10)
     >>> state = kernel.init(target.start(jax.random.key(0), "cold", chains=4, dtype=jnp.float32))

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Key
 
-from dlhmc import rng
+from dlhmc.numerics import rng
 from dlhmc.targets.contract import Field, PerChain
 
 

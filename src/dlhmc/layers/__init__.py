@@ -1,7 +1,6 @@
 """Layers: the bijections Γ and Λ that a trajectory is made of."""
 
 from dlhmc.layers.contract import Layer, Phase, Trajectory
-from dlhmc.layers.defect import Defect
 from dlhmc.layers.leapfrog import LeapfrogLayer
 from dlhmc.layers.position import RULES, Affine, Circle, PositionRule, Shift
 from dlhmc.layers.stack import LayerStack
@@ -10,7 +9,6 @@ __all__ = [
     "RULES",
     "Affine",
     "Circle",
-    "Defect",
     "Layer",
     "LayerStack",
     "LeapfrogLayer",

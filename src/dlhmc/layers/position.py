@@ -10,7 +10,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from dlhmc import trig
+from dlhmc.numerics import trig
 from dlhmc.targets.contract import Field
 
 Scalar = Float[Array, ""]

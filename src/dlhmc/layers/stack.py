@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Key
 
-from dlhmc import rng
 from dlhmc.layers.contract import Layer, Phase, Trajectory
+from dlhmc.numerics import rng
 from dlhmc.targets.contract import Field, Target
 
 

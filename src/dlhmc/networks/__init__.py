@@ -1,7 +1,6 @@
-"""Networks: functions of ζ that give the (s, q, t) of a leapfrog layer, and patches that correct a defect."""
+"""Networks: functions of ζ that give the (s, q, t) of a leapfrog layer."""
 
 from dlhmc.networks.contract import SQT, Network, NetworkFactory, Zeta
 from dlhmc.networks.dense import Dense, Linear
-from dlhmc.networks.patch import Patch
 
-__all__ = ["SQT", "Dense", "Linear", "Network", "NetworkFactory", "Patch", "Zeta"]
+__all__ = ["SQT", "Dense", "Linear", "Network", "NetworkFactory", "Zeta"]

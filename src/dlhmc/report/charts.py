@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from typing import Literal
 
-from dlhmc import tables
+from dlhmc.storage import tables
 
 # Okabe and Ito's palette, which colour-blind readers can tell apart.
 BLACK, ORANGE, SKY, GREEN = "#000000", "#E69F00", "#56B4E9", "#009E73"

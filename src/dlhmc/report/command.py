@@ -6,10 +6,10 @@ from pathlib import Path
 from rich.console import Console
 
 from dlhmc.errors import UserError
-from dlhmc.files import write_whole
 from dlhmc.report import draw
 from dlhmc.report.contents import build_page, drawn
 from dlhmc.report.page import render
+from dlhmc.storage.files import write_whole
 
 
 def report(paths: Sequence[Path], out: Path, console: Console) -> None:

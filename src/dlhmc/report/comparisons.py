@@ -13,12 +13,12 @@ from dlhmc.comparison.command import RESULTS
 from dlhmc.comparison.results import Entry, Quantity, Results, read_results
 from dlhmc.comparison.table import sections, shown, shown_tau
 from dlhmc.errors import UserError
-from dlhmc.files import Archive, fingerprint
 from dlhmc.report import paper
 from dlhmc.report.charts import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILION, Chart, Panel, Series, Table
 from dlhmc.report.histories import Q_Z, Charges, charge_chart
 from dlhmc.statistics.autocorrelation import autocorrelation_function
-from dlhmc.targets import u1_exact
+from dlhmc.storage.files import Archive, fingerprint
+from dlhmc.theories.u1 import exact as u1_exact
 
 _MODEL_COLOURS = (VERMILION, PURPLE, ORANGE)
 _MOST_LAGS = 200

@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from dlhmc.errors import UserError
-from dlhmc.integrators import INTEGRATORS
 from dlhmc.kernels import HMC
+from dlhmc.kernels.integrators import INTEGRATORS
 from dlhmc.names import Scheme
 from dlhmc.report import comparisons as of_comparisons
 from dlhmc.report.charts import Block, Chart, Code, Film, Page, Section, Text
@@ -22,7 +22,7 @@ from dlhmc.report.sampling import sampling_chart, sampling_table
 from dlhmc.report.training import training_charts
 from dlhmc.runs.directory import RunDirectory, read_manifest, run_kind
 from dlhmc.runs.sampling import learned_kernel
-from dlhmc.targets import U1
+from dlhmc.theories.u1.action import U1
 
 _QUESTION = (
     "How much does an independent configuration of two-dimensional U(1) gauge theory cost, with Hamiltonian Monte "

@@ -8,13 +8,13 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from dlhmc.integrators import Integrator, integrate
 from dlhmc.kernels import HMC
+from dlhmc.kernels.integrators import Integrator, integrate
 from dlhmc.layers import Phase, Trajectory
 from dlhmc.report.charts import BLUE, VERMILION, Chart, Film, Frame, HeatMap, Panel, Series
-from dlhmc.targets import U1
 from dlhmc.targets.contract import Field
-from dlhmc.targets.u1_links import plaquettes, wrap_angle
+from dlhmc.theories.u1.action import U1
+from dlhmc.theories.u1.links import plaquettes, wrap_angle
 
 _CHAINS = 512
 _BINS = 24

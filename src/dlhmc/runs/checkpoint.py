@@ -13,10 +13,10 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
-from dlhmc import processes
 from dlhmc.errors import UserError
-from dlhmc.files import UNFINISHED, Archive, sealed, unsealed, write_arrays
-from dlhmc.leaves import by_name, digest
+from dlhmc.machine import processes
+from dlhmc.numerics.leaves import by_name, digest
+from dlhmc.storage.files import UNFINISHED, Archive, sealed, unsealed, write_arrays
 
 T = TypeVar("T")
 R = TypeVar("R")

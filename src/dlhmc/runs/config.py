@@ -15,8 +15,8 @@ import tomli_w
 import tyro
 
 from dlhmc.errors import UserError
-from dlhmc.files import read_text
 from dlhmc.names import KernelName, LossName, MaskName, NetworkName, RateSchedule, RuleName, Scheme, Start, TargetName
+from dlhmc.storage.files import read_text
 
 T = TypeVar("T")
 # Trajectories and steps are counted in 32 bits.

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import IO, Any, TypeVar
 
 from dlhmc.errors import UserError
-from dlhmc.files import UNFINISHED, fingerprint, parse_json, read_text, sealed, unsealed, write_whole
 from dlhmc.runs import config as configuration
+from dlhmc.storage.files import UNFINISHED, fingerprint, parse_json, read_text, sealed, unsealed, write_whole
 
 T = TypeVar("T")
 #: 2: every file has a checksum, and the manifest those of configuration and model; 3: checkpoints are one file each
@@ -103,7 +103,7 @@ def new_run(kind: str, config: Any, path: Path) -> Iterator[RunDirectory]:
     """A new run directory, held for this process, with configuration and manifest in it."""
     import jax
 
-    from dlhmc import processes
+    from dlhmc.machine import processes
 
     directory = RunDirectory(path)
     with _disk_errors(directory), ExitStack() as held:
@@ -123,7 +123,7 @@ def new_run(kind: str, config: Any, path: Path) -> Iterator[RunDirectory]:
 
 def _models(config: Any) -> dict[str, str]:
     """The fingerprint of the model that a run samples with: another one would give other numbers."""
-    from dlhmc import models
+    from dlhmc.models import model as models
 
     name = getattr(config, "model", None)
     return {"model": fingerprint(models.find(name))} if isinstance(name, str) else {}
@@ -132,7 +132,7 @@ def _models(config: Any) -> dict[str, str]:
 @contextmanager
 def old_run(kind: str, config_type: type[T], path: Path) -> Iterator[tuple[RunDirectory, T]]:
     """The directory of an earlier run, held for this process, with its configuration."""
-    from dlhmc import processes
+    from dlhmc.machine import processes
 
     directory, config = open_run(kind, config_type, path)
     with _disk_errors(directory), directory.locked() if processes.is_first() else nullcontext():

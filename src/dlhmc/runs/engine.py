@@ -11,12 +11,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from dlhmc import rng
-from dlhmc.devices import everywhere, spread, spread_chains
 from dlhmc.kernels.contract import Info, Kernel, State
+from dlhmc.kernels.tuning import StepSizeTuner
+from dlhmc.machine.devices import everywhere, spread, spread_chains
 from dlhmc.names import Start
+from dlhmc.numerics import rng
 from dlhmc.targets.contract import ExactDraws
-from dlhmc.tuning import StepSizeTuner
 
 Records = dict[str, Array]
 

@@ -27,10 +27,10 @@ from zarr.buffer import default_buffer_prototype
 from zarr.codecs import BytesCodec, Crc32cCodec, ZstdCodec
 from zarr.storage import LocalStore
 
-from dlhmc import processes
-from dlhmc.devices import pieces_to_write, shape_of_pieces
 from dlhmc.errors import UserError
-from dlhmc.files import MOST_ARRAYS, UNFINISHED, read_text, write_whole
+from dlhmc.machine import processes
+from dlhmc.machine.devices import pieces_to_write, shape_of_pieces
+from dlhmc.storage.files import MOST_ARRAYS, UNFINISHED, read_text, write_whole
 
 # About a megabyte of float32: large enough for disks, small enough to rewrite with every chunk of the run.
 _CELLS_PER_CHUNK = 2**18

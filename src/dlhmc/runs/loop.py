@@ -8,14 +8,14 @@ from typing import Any, NamedTuple
 
 from rich.console import Console
 
-from dlhmc import processes
 from dlhmc.errors import ExitCode, UserError
+from dlhmc.machine import processes
+from dlhmc.machine.memory import give_back_what_is_free
 from dlhmc.runs import metrics
 from dlhmc.runs.boards import Board, open_boards
 from dlhmc.runs.checkpoint import Checkpoints
 from dlhmc.runs.directory import RunDirectory
 from dlhmc.runs.interruption import Interruption, watch_signals
-from dlhmc.runs.memory import give_back_what_is_free
 from dlhmc.runs.progress import Callback, Display
 
 _SECONDS_PER_CHUNK = 1.0

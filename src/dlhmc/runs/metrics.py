@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from dlhmc.errors import UserError
-from dlhmc.files import parse_json, write_whole
+from dlhmc.storage.files import parse_json, write_whole
 
 NAME = "metrics"
 

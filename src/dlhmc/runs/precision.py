@@ -13,9 +13,9 @@ import numpy as np
 from jaxtyping import Array, Int
 from numpy.typing import NDArray
 
-from dlhmc import rng
 from dlhmc.kernels.contract import Kernel
-from dlhmc.leaves import integer
+from dlhmc.numerics import rng
+from dlhmc.numerics.leaves import integer
 from dlhmc.targets.contract import Field, PerChain, energy_change
 
 #: errors in the probability of acceptance that are too large: an error of δ in ΔH changes it by δ at most, and a
@@ -68,7 +68,7 @@ def check_precision(kernel: Kernel, x: NDArray[Any], seed: int, step: int) -> Pr
     """Rounding errors of trajectories that start at the first few chains of x; None if the kernel makes none.
 
     >>> from dlhmc.kernels import HMC
-    >>> from dlhmc.targets import U1
+    >>> from dlhmc.theories.u1.action import U1
     >>> kernel = HMC(U1((4, 4), 2.0), step_size=0.2, steps=5)
     >>> check_precision(kernel, np.zeros((2, 4, 4, 8), np.float32), seed=1, step=0).fine
     True

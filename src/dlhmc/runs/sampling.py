@@ -14,16 +14,17 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
 
-from dlhmc import models, processes
-from dlhmc.describe import describe_kernel
-from dlhmc.devices import Devices, own_part
 from dlhmc.errors import ExitCode, UserError
-from dlhmc.integrators import INTEGRATORS
-from dlhmc.kernels import DLHMC, HMC, Exact, InstantonHits, Kernel, State
-from dlhmc.leaves import integer, leaf, on_host
+from dlhmc.kernels import DLHMC, HMC, Exact, Kernel, State
+from dlhmc.kernels.integrators import INTEGRATORS
+from dlhmc.machine import processes
+from dlhmc.machine.devices import Devices, own_part
+from dlhmc.models import model as models
+from dlhmc.numerics.leaves import integer, leaf, on_host
 from dlhmc.runs import targets
 from dlhmc.runs.checkpoint import Checkpoints, Notes, noted
 from dlhmc.runs.config import ObjectSampleConfig, SampleConfig
+from dlhmc.runs.describe import describe_kernel
 from dlhmc.runs.directory import (
     RunDirectory,
     new_run,
@@ -42,6 +43,7 @@ from dlhmc.runs.monitor import Monitor
 from dlhmc.runs.precision import TOLERANCE, Precision, check_precision
 from dlhmc.runs.summary import Quantities, Stored, show, summarise
 from dlhmc.targets import ExactDraws, Target
+from dlhmc.theories.u1.hits import InstantonHits
 
 _FIRST_GUESS_OF_STEP_SIZE = 0.1
 # Records of a chunk wait in memory until it is done: at most this many numbers of each kind.

@@ -3,11 +3,12 @@
 from pathlib import Path
 from typing import Any, get_args
 
-from dlhmc import models
 from dlhmc.errors import UserError
+from dlhmc.models import model as models
 from dlhmc.names import TargetName
 from dlhmc.runs.config import MEANINGLESS, SampleConfig, TrainConfig
-from dlhmc.targets import U1, ExactDraws, Target, standard
+from dlhmc.targets import ExactDraws, Target, standard
+from dlhmc.theories.u1.action import U1
 
 #: settings that say what the layers of a trajectory are, and not where their parameters start
 ARCHITECTURE = ("network", "hidden", "leapfrog_steps", "rule", "mask", "radii", "window")

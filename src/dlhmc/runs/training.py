@@ -16,15 +16,15 @@ from jaxtyping import Array, Int
 from numpy.typing import NDArray
 from rich.console import Console
 
-from dlhmc import models, processes, rng
-from dlhmc.devices import Devices, spread
 from dlhmc.errors import ExitCode, UserError
-from dlhmc.files import fingerprint
 from dlhmc.layers import Trajectory
-from dlhmc.layers.rings import default_radii
-from dlhmc.leaves import integer, leaf, on_host
-from dlhmc.models import ModelConfig
+from dlhmc.machine import processes
+from dlhmc.machine.devices import Devices, spread
+from dlhmc.models import model as models
+from dlhmc.models.model import ModelConfig
 from dlhmc.names import MaskName, NetworkName, RuleName
+from dlhmc.numerics import rng
+from dlhmc.numerics.leaves import integer, leaf, on_host
 from dlhmc.runs import targets
 from dlhmc.runs.boards import require_boards
 from dlhmc.runs.checkpoint import Checkpoints, Notes, noted
@@ -33,8 +33,11 @@ from dlhmc.runs.directory import RunDirectory, new_run, objects_run, old_run, re
 from dlhmc.runs.loop import PLAIN, Conditions, Work, execute
 from dlhmc.runs.progress import format_duration
 from dlhmc.runs.summary import nonfinite_figures, show_warnings
+from dlhmc.storage.files import fingerprint
 from dlhmc.targets.contract import ExactDraws
-from dlhmc.training import LOSSES, Algorithm, Inputs, Knots, TrainState, advance, learning_rate, placed
+from dlhmc.theories.u1.loss import charge_loss
+from dlhmc.theories.u1.radial import default_radii
+from dlhmc.training import Algorithm, Inputs, Knots, TrainState, advance, jump_loss, learning_rate, placed
 
 _CAPACITY = 1024
 # Averages on the progress line are over about so many steps.
@@ -128,7 +131,9 @@ def plan(config: TrainConfig) -> tuple[Algorithm, ExactDraws | None]:
         beta = Knots.linear(config.beta_start, config.beta, until)
     rate = learning_rate(config.rate_schedule, config.learning_rate, config.steps, config.rate_warmup)
     optimiser = optax.chain(optax.clip_by_global_norm(config.clip), optax.adam(rate))
-    algorithm = Algorithm(target, gamma, beta, LOSSES[config.loss], optimiser, config.symmetric)
+    algorithm = Algorithm(
+        target, gamma, beta, {"charge": charge_loss, "jump": jump_loss}[config.loss], optimiser, config.symmetric
+    )
     return algorithm, first_draws(algorithm) if config.start == "exact" else None
 
 

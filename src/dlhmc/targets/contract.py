@@ -13,8 +13,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Key
 
-from dlhmc import rng
 from dlhmc.names import Start
+from dlhmc.numerics import rng
 
 Field = Float[Array, "*field chain"]
 PerChain = Float[Array, " chain"]

@@ -22,7 +22,7 @@ def check_network(make_network: NetworkFactory, target: Target) -> Checked:
     """A network, made from (key, shape, features), must fit the field, keep chains apart, and make exact layers.
 
     >>> from dlhmc.networks import Dense
-    >>> from dlhmc.targets import U1
+    >>> from dlhmc.theories.u1.action import U1
     >>> check_network(lambda key, shape, features: Dense(key, shape, features, (4,)), U1((2, 2), 1.0)).passed[0]
     'outputs'
     """

@@ -43,7 +43,7 @@ def check_ranks(kernel: Kernel, *, steps: int = 9, chains: int = 10_001, seed: i
     Kernels that are not reversible (one kernel after another) are put to it part by part.
 
     >>> from dlhmc.kernels import HMC
-    >>> from dlhmc.targets import U1
+    >>> from dlhmc.theories.u1.action import U1
     >>> check_ranks(HMC(U1((4, 4), 2.0), step_size=0.3, steps=5), chains=1001).p_value > 1e-3
     True
     """

@@ -34,7 +34,7 @@ def check_stationarity(kernel: Kernel, *, steps: int = 10, chains: int = 10_000,
     every p as the number of chains grows.
 
     >>> from dlhmc.kernels import HMC
-    >>> from dlhmc.targets import U1
+    >>> from dlhmc.theories.u1.action import U1
     >>> check_stationarity(HMC(U1((4, 4), 2.0), step_size=0.3, steps=5), chains=2000).p_value > 1e-3
     True
     """

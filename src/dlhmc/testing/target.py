@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from dlhmc import rng
+from dlhmc.numerics import rng
 from dlhmc.targets.contract import Field, Target, sum_sites
 from dlhmc.targets.watched import Observable
 from dlhmc.testing.checks import CHAINS, Checked, Problems, as_numbers, example, far, run_checks
@@ -152,7 +152,7 @@ TARGET_CHECKS: dict[str, Callable[[Target, Field], Problems]] = {
 def check_target(target: Target) -> Checked:
     """Run the package's conformance tests on a target, with all problems in one `ConformanceError`.
 
-    >>> from dlhmc.targets import U1
+    >>> from dlhmc.theories.u1.action import U1
     >>> check_target(U1((4, 4), beta=2.0)).skipped
     ()
     """

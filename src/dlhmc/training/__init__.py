@@ -1,12 +1,11 @@
 """Training: Algorithm 1 of the paper, its losses and schedules."""
 
 from dlhmc.training.loop import Inputs, advance, placed, train
-from dlhmc.training.loss import LOSSES, Loss, Transition, charge_loss, jump_loss
+from dlhmc.training.loss import Loss, Transition, jump_loss
 from dlhmc.training.schedule import Knots, Schedule, learning_rate
 from dlhmc.training.step import Algorithm, TrainState
 
 __all__ = [
-    "LOSSES",
     "Algorithm",
     "Inputs",
     "Knots",
@@ -15,7 +14,6 @@ __all__ = [
     "TrainState",
     "Transition",
     "advance",
-    "charge_loss",
     "jump_loss",
     "learning_rate",
     "placed",

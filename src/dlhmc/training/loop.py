@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from dlhmc.devices import everywhere, spread
 from dlhmc.layers import Trajectory
-from dlhmc.leaves import integer
+from dlhmc.machine.devices import everywhere, spread
+from dlhmc.numerics.leaves import integer
 from dlhmc.targets.contract import Field
 from dlhmc.training.step import Algorithm, TrainState
 

@@ -6,7 +6,6 @@ from typing import NamedTuple
 import jax.numpy as jnp
 
 from dlhmc.targets.contract import Field, PerChain, Target, sum_sites
-from dlhmc.targets.u1 import U1
 
 
 class Transition(NamedTuple):
@@ -22,21 +21,10 @@ class Transition(NamedTuple):
 Loss = Callable[[Target, Transition], PerChain]
 
 
-def charge_loss(target: Target, transition: Transition) -> PerChain:
-    """−δ·A with δ = (Q_R(x′) − Q_R(x))², the paper's loss (section 4)."""
-    if not isinstance(target, U1):
-        raise TypeError("the charge loss is made for the U1 target only: use the jump loss")
-    jump = target.sine_charge(transition.x_new) - target.sine_charge(transition.x)
-    return -transition.acceptance * jump * jump
-
-
 def jump_loss(target: Target, transition: Transition) -> PerChain:
     """−|x′ − x|²·A, the expected squared jump distance (Levy et al. 2017)."""
     jump = target.wrap(transition.x_new - transition.x)
     return -transition.acceptance * sum_sites(jump * jump)
-
-
-LOSSES: dict[str, Loss] = {"charge": charge_loss, "jump": jump_loss}
 
 
 def smooth_acceptance(energy_change: PerChain) -> PerChain:

@@ -12,11 +12,11 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from dlhmc import rng
-from dlhmc.devices import averaged
 from dlhmc.kernels.dlhmc import DLHMC, Proposal
 from dlhmc.kernels.metropolis import decide, select
 from dlhmc.layers import Trajectory
+from dlhmc.machine.devices import averaged
+from dlhmc.numerics import rng
 from dlhmc.targets.contract import Field, Target
 from dlhmc.training.loss import Loss, Transition, smooth_acceptance
 from dlhmc.training.schedule import Schedule
@@ -238,7 +238,7 @@ def _copy(leaf: Any) -> Any:
 
 
 def _draws_by_chain(target: Target, trajectory: Trajectory) -> bool:
-    """Whether all random numbers of a step come from `dlhmc.rng`, which tells the chains of one device from others.
+    """Whether all random numbers of a step come from `numerics.rng`, which tells the chains of one device from others.
 
     Those of `jax.random` in a class of one's own would be the same on each of them.
     """

@@ -1,0 +1,225 @@
+"""How fast steps are: a leapfrog step against BlackJAX, a NumPy loop and bare arithmetic, networks against products.
+
+Everything is measured in turn, several rounds over, and the fastest round of each counts: a comparison is a ratio
+from one run, because machines are shared and noisy.
+"""
+
+import platform
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from benchmarks import network_bench
+from benchmarks.stopwatch import Contestant, fastest
+from jaxtyping import Array, Float
+from rich.console import Console
+from rich.markdown import Markdown
+
+from dlhmc.errors import UserError
+from dlhmc.kernels import DLHMC, HMC, Kernel, State
+from dlhmc.kernels.tuning import StepSizeTuner
+from dlhmc.models import model as models
+from dlhmc.models.model import ModelConfig
+from dlhmc.names import NetworkName
+from dlhmc.numerics import trig
+from dlhmc.runs.engine import Carry, Schedule, advance
+from dlhmc.storage import tables
+from dlhmc.targets.contract import ExactDraws
+from dlhmc.theories.u1.action import U1
+from dlhmc.theories.u1.radial import default_radii
+
+LATTICE = (16, 16)
+BETA = 7.0
+STEP_SIZE = 0.08
+STEPS = 20
+CHAINS = (128, 1)
+
+OURS = "dlhmc, all of a trajectory"
+DEFECT = "the same with defect layers"
+PATCH = "the same with defect layers and patch networks"
+BARE = "bare scan of the leapfrog arithmetic"
+BLACKJAX = "BlackJAX, written the obvious way"
+NUMPY = "NumPy loop"
+
+Links = Float[Array, "2 x t chain"]
+
+
+class Limits(NamedTuple):
+    """What the machine can do at best: microseconds of a leapfrog step and chain."""
+
+    memory: float
+    sines: float
+
+
+def bench(rounds: int, out: Path | None, console: Console) -> dict[str, Any]:
+    """Measure, print, and write the table if asked to; the numbers are for a program."""
+    times: dict[str, dict[int, float]] = {}
+    for chains in CHAINS:
+        with console.status(f"measuring {chains} chain{'s' if chains > 1 else ''} …"):
+            for name, per_step in fastest(_contestants(chains), rounds).items():
+                times.setdefault(name, {})[chains] = 1e6 * per_step / chains
+    with console.status("measuring the machine …"):
+        limits = _limits(CHAINS[0], rounds)
+    with console.status("measuring networks …"):
+        rates = network_bench.measure(network_bench.PAPER, rounds)
+    report = _report(times, limits, rounds) + "\n" + network_bench.report(network_bench.PAPER, rates, rounds)
+    console.print(Markdown(report))
+    if out is not None:
+        out.write_text(report, encoding="utf-8")
+        console.print(f"written to {out}", highlight=False)
+    return {"microseconds": times, "limits": limits._asdict(), "networks": rates._asdict()}
+
+
+@eqx.filter_jit
+def _draw(draws: ExactDraws, chains: int) -> Links:
+    return draws.draw(jax.random.key(0), chains, jnp.dtype(jnp.float32))
+
+
+def _contestants(chains: int) -> dict[str, Contestant]:
+    """All start from the same configurations in equilibrium; long enough calls to time, about 50 ms each."""
+    target = U1(LATTICE, BETA)
+    x = _draw(target.exact_draws(), chains)
+    trajectories = max(2, 2560 // chains)
+    return {
+        OURS: _ours(HMC(target, STEP_SIZE, STEPS), x, trajectories),
+        DEFECT: _ours(_learned(target, "defect"), x, trajectories),
+        PATCH: _ours(_learned(target, "patch"), x, trajectories),
+        BARE: _bare(target, x, trajectories * STEPS),
+        BLACKJAX: _blackjax(x, trajectories),
+        NUMPY: _numpy(np.asarray(x), 10 if chains > 1 else 200),
+    }
+
+
+def _learned(target: U1, network: NetworkName) -> DLHMC:
+    """A kernel with as many layers as HMC has steps, not trained."""
+    config = ModelConfig(network, STEPS, (16,), step_size=STEP_SIZE, radii=default_radii(8.0))
+    return DLHMC(target, models.build(config, target, jax.random.key(0)))
+
+
+def _ours(kernel: Kernel, x: Links, trajectories: int) -> Contestant:
+    """The compiled loop of `dlhmc sample`: momenta, trajectory, accept/reject, observables, records."""
+    carry = Carry(State(x), StepSizeTuner.start(jnp.asarray(STEP_SIZE)))
+    schedule = Schedule(jnp.asarray(np.uint32(1)), jnp.asarray(np.int32(0)), jnp.asarray(0.8))
+    first, count = jnp.asarray(np.int32(0)), jnp.asarray(np.int32(trajectories))
+    call = lambda: advance(kernel, schedule, carry, first, count, trajectories, False)  # noqa: E731
+    return Contestant(call, trajectories * STEPS)
+
+
+def _bare(target: U1, x: Links, steps: int) -> Contestant:
+    """Kicks and drifts and nothing else."""
+
+    @eqx.filter_jit
+    def run(target: U1, x: Links, v: Links) -> tuple[Links, Links]:
+        def step(carry: tuple[Links, Links], _: None) -> tuple[tuple[Links, Links], None]:
+            x, v = carry
+            v = v - STEP_SIZE * target.force(x)
+            return (x + STEP_SIZE * v, v), None
+
+        return jax.lax.scan(step, (x, v), None, length=steps)[0]
+
+    return Contestant(lambda: run(target, x, x), steps)
+
+
+def _blackjax(x: Links, trajectories: int) -> Contestant:
+    """BlackJAX's HMC as its documentation shows it: chains first by vmap, jnp.cos, the force by autodiff."""
+    try:
+        import blackjax
+    except ImportError:
+        raise UserError("The benchmark compares with BlackJAX: install it with 'pip install dlhmc[dev]'.") from None
+
+    def log_density(links: Float[Array, "2 x t"]) -> Float[Array, ""]:
+        p = links[0] + jnp.roll(links[1], -1, axis=0) - jnp.roll(links[0], -1, axis=1) - links[1]
+        return -BETA * jnp.sum(1 - jnp.cos(p))
+
+    size = 2 * LATTICE[0] * LATTICE[1]
+    flat = jnp.moveaxis(x, -1, 0).reshape(-1, size)
+    kernel = blackjax.hmc(
+        lambda links: log_density(links.reshape(2, *LATTICE)), STEP_SIZE, jnp.ones(size), num_integration_steps=STEPS
+    )
+
+    @jax.jit
+    def run(flat: Float[Array, "chain size"]) -> Any:
+        def step(state: Any, key: Any) -> tuple[Any, Any]:
+            state, info = jax.vmap(kernel.step)(jax.random.split(key, len(flat)), state)
+            return state, info.is_accepted
+
+        return jax.lax.scan(step, jax.vmap(kernel.init)(flat), jax.random.split(jax.random.key(0), trajectories))
+
+    return Contestant(lambda: run(flat), trajectories * STEPS)
+
+
+def _numpy(x: np.ndarray[Any, Any], steps: int) -> Contestant:
+    """The same arithmetic in NumPy, chains last."""
+
+    def run() -> np.ndarray[Any, Any]:
+        y, v = x.copy(), x.copy()
+        for _ in range(steps):
+            p = y[0] + np.roll(y[1], -1, axis=0) - np.roll(y[0], -1, axis=1) - y[1]
+            flow = np.float32(BETA * STEP_SIZE) * np.sin(p)
+            v[0] -= flow - np.roll(flow, 1, axis=1)
+            v[1] -= np.roll(flow, 1, axis=0) - flow
+            y += np.float32(STEP_SIZE) * v
+        return y
+
+    return Contestant(run, steps)
+
+
+def _limits(chains: int, rounds: int) -> Limits:
+    """The time to read and write links and momenta once, and to evaluate one sine for each plaquette."""
+    repeats = 200
+    fields = jnp.ones((2, 2, *LATTICE, chains), jnp.float32)
+    plaquettes = jnp.ones((*LATTICE, chains), jnp.float32)
+
+    def repeat(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
+        return jax.jit(lambda start: jax.lax.fori_loop(0, repeats, lambda _, a: function(a), start))
+
+    touch = repeat(lambda a: a * np.float32(0.999))
+    # Sixteen sines after another while the value is in a register: arithmetic without memory.
+    chain = 16
+
+    def sines(a: Array) -> Array:
+        for _ in range(chain):
+            a = trig.sin(a)
+        return a
+
+    many_sines = repeat(sines)
+    seconds = fastest(
+        {
+            "memory": Contestant(lambda: touch(fields), repeats),
+            "sines": Contestant(lambda: many_sines(plaquettes), repeats * chain),
+        },
+        rounds,
+    )
+    return Limits(memory=1e6 * seconds["memory"] / chains, sines=1e6 * seconds["sines"] / chains)
+
+
+def _report(times: dict[str, dict[int, float]], limits: Limits, rounds: int) -> str:
+    many, one = CHAINS
+    ours = times[OURS]
+    floor = max(limits.memory, limits.sines)
+    header = ["", f"{many} chains: µs", "relative", f"{one} chain: µs", "relative"]
+    rows = [
+        [name, f"{t[many]:.3g}", f"{t[many] / ours[many]:.2f}", f"{t[one]:.3g}", f"{t[one] / ours[one]:.2f}"]
+        for name, t in times.items()
+    ]
+    return f"""# Speed of a leapfrog step
+
+Time of one leapfrog step of one chain: 2D U(1), {LATTICE[0]}×{LATTICE[1]}, β = {BETA:g}, float32, trajectories of
+{STEPS} steps from the same configurations in equilibrium; the fastest of {rounds} rounds in which all took their
+turn. Measured by `dlhmc bench` (`make bench`), JAX {jax.__version__} on {jax.devices()[0].device_kind},
+{platform.machine()}. Absolute times are those of this machine; the ratios are what counts.
+
+{tables.markdown(header, rows)}
+
+At {many} chains dlhmc is **{times[BLACKJAX][many] / ours[many]:.1f} times** as fast as BlackJAX, and takes
+**{ours[many] / times[BARE][many]:.2f} times** as long as the bare arithmetic, although it also draws momenta,
+accepts or rejects, measures the observables and records them.
+
+Distance to the limit of the machine: reading and writing links and momenta once takes {limits.memory:.2f} µs a chain,
+and one sine for each plaquette {limits.sines:.2f} µs; a leapfrog step of dlhmc takes
+{ours[many] / floor:.1f} times the larger of the two.
+"""

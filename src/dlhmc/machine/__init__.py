@@ -1,0 +1,1 @@
+"""Devices, processes, compiled programs and memory of the machine."""

@@ -1,0 +1,225 @@
+"""Chains, and lattices too large for one device, spread over devices; everything else is on all of them.
+
+Programs are written for the whole arrays: inside `Devices.active` the compiler cuts them to pieces along the axes named
+here, and adds what has to be sent between devices; only a training step says itself what is sent (`averaged`). Random
+numbers are made for each chain by its index, and what is summed over chains while sampling is summed in integers: the
+numbers of a chain do not depend on how many devices share the chains.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import equinox as eqx
+import jax
+import numpy as np
+from jax.flatten_util import ravel_pytree
+from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
+from jaxtyping import Array
+from numpy.typing import NDArray
+
+from dlhmc.errors import UserError
+from dlhmc.machine import processes
+
+if TYPE_CHECKING:  # targets are spread over devices
+    from dlhmc.targets.contract import Field
+
+T = TypeVar("T")
+Index = tuple[Any, ...]  # of slices
+_CHAINS, _SITES = "chains", "sites"
+# Fields are [component, site, …, chain]: a lattice is cut along its first direction.
+_AXIS_OF_SITES = 1
+
+
+class Devices:
+    """The devices of a run: the first few of each process, of which `split` in a row share a lattice."""
+
+    def __init__(self, number: int | None = None, split: int = 1) -> None:
+        if number is None:
+            number = len(jax.local_devices()) if processes.several() else split
+        if number < 1:
+            raise UserError(f"--devices is {number}, but must be at least 1.")
+        available = _available(number)
+        if number > len(available):
+            kind = available[0].platform
+            raise UserError(f"--devices is {number}, but JAX sees {len(available)} of kind {kind}: ask for fewer.")
+        used = _first_of_each_process(number)
+        if split < 1 or len(used) % split:
+            raise UserError(f"--split-lattice is {split}, but must divide the number of devices, {len(used)}.")
+        self.number, self._split = len(used), split
+        mesh = np.asarray(used).reshape(-1, split)
+        self._mesh = Mesh(mesh, (_CHAINS, _SITES), axis_types=(AxisType.Auto, AxisType.Auto))
+
+    def require(self, shape: tuple[int, ...], chains: int) -> None:
+        """Fields of this shape can be cut into equal parts."""
+        parts = self.number // self._split
+        if chains % parts:
+            raise UserError(f"{chains} chains cannot be shared equally by {parts} devices: change --chains.")
+        if self._split == 1:
+            return
+        if len(shape) <= _AXIS_OF_SITES:
+            raise UserError("--split-lattice is for lattices only: leave it out.")
+        if shape[_AXIS_OF_SITES] % self._split:
+            side = shape[_AXIS_OF_SITES]
+            raise UserError(f"{side} sites in a row cannot be cut into {self._split} equal parts: change --lattice.")
+
+    @contextlib.contextmanager
+    def active(self) -> Iterator[None]:
+        """Compile and run for these devices inside the block."""
+        if self.number == 1:
+            yield
+            return
+        with jax.set_mesh(self._mesh):
+            yield
+
+    @contextlib.contextmanager
+    def beginning(self) -> Iterator[None]:
+        """For the first configurations, of which each process makes all: cut to pieces, their last bits could differ.
+
+        Where a lattice is too large for one device, they are made in pieces from the start.
+        """
+        with self.active() if self._split > 1 else contextlib.nullcontext():
+            yield
+
+    def distribute(self, x: "Field") -> "Field":
+        """Move the chains of a field to the devices that they are spread over."""
+        return self._put(x, PartitionSpec(*(None,) * (x.ndim - 1), _CHAINS)) if self._split == 1 else x
+
+    def copy(self, tree: T) -> T:
+        """Copy all arrays to each of the devices."""
+        arrays, rest = eqx.partition(tree, eqx.is_array)
+        copied = jax.tree.map(lambda a: self._put(a, PartitionSpec()), arrays) if self._split == 1 else arrays
+        result: T = eqx.combine(copied, rest)
+        return result
+
+    def _put(self, array: Array, spec: PartitionSpec) -> Array:
+        if self.number == 1:
+            return array
+        values = np.asarray(array)
+        return jax.make_array_from_callback(values.shape, NamedSharding(self._mesh, spec), lambda index: values[index])
+
+
+def _available(number: int) -> list[jax.Device]:
+    """On a machine without accelerators, as many devices as are wanted share its processor."""
+    if number > max(1, jax.config.jax_num_cpu_devices):  # type: ignore[attr-defined]
+        # Once JAX has started there are as many as there are.
+        with contextlib.suppress(RuntimeError):
+            jax.config.update("jax_num_cpu_devices", number)
+    return jax.local_devices()
+
+
+def _first_of_each_process(number: int) -> list[jax.Device]:
+    return [device for rank in range(jax.process_count()) for device in jax.local_devices(rank)[:number]]
+
+
+# In traced code. Without devices to spread over, these do nothing.
+
+
+def spread(x: "Field") -> "Field":
+    """Cut a field along chains, and along sites where lattices are split."""
+    return _cut(x, sites=lattice_is_split())
+
+
+def spread_chains(tree: T) -> T:
+    """Cut arrays along chains, their last axis."""
+    spread_out: T = jax.tree.map(lambda a: _cut(a, sites=False), tree)
+    return spread_out
+
+
+def _cut(array: Array, *, sites: bool) -> Array:
+    if jax.sharding.get_abstract_mesh().empty:
+        return array
+    axes = [None] * (array.ndim - 1) + [_CHAINS]
+    if sites:
+        axes[_AXIS_OF_SITES] = _SITES
+    return jax.lax.with_sharding_constraint(array, PartitionSpec(*axes))
+
+
+def everywhere(tree: T) -> T:
+    """All arrays on each of the devices."""
+    if jax.sharding.get_abstract_mesh().empty:
+        return tree
+    arrays, rest = eqx.partition(tree, eqx.is_array)
+    whole = jax.tree.map(lambda a: jax.lax.with_sharding_constraint(a, PartitionSpec()), arrays)
+    placed: T = eqx.combine(whole, rest)
+    return placed
+
+
+def lattice_is_split() -> bool:
+    """Whether a lattice is on several devices, so that neighbours may be elsewhere."""
+    return dict(jax.sharding.get_abstract_mesh().shape).get(_SITES, 1) > 1
+
+
+def averaged(part: Callable[..., tuple[T, "Field"]], x: "Field", *rest: Any) -> tuple[T, "Field"]:
+    """`part(x, *rest)`, which gives means over chains and a new field.
+
+    Where chains are spread over devices, each works on its own, and all means are sent as one row of numbers. The
+    compiler would send every array for itself, which takes long where messages do, as between processes.
+    """
+    parts = dict(jax.sharding.get_abstract_mesh().shape).get(_CHAINS, 1)
+    # Directions are drawn for pairs of chains, which must not be torn apart.
+    if parts == 1 or lattice_is_split() or x.shape[-1] % (2 * parts):
+        return part(x, *rest)
+    arrays, static = eqx.partition(rest, eqx.is_array)
+    along_chains = PartitionSpec(*(None,) * (x.ndim - 1), _CHAINS)
+
+    def of_device(x: "Field", arrays: Any) -> tuple[T, "Field"]:
+        means, new = part(x, *eqx.combine(arrays, static))
+        with jax.numpy_dtype_promotion("standard"):  # of different precisions in one row
+            numbers, as_before = ravel_pytree(means)
+        return as_before(jax.lax.pmean(numbers, _CHAINS)), new
+
+    return jax.shard_map(
+        of_device,
+        in_specs=(along_chains, PartitionSpec()),
+        out_specs=(PartitionSpec(), along_chains),
+        check_vma=False,  # or gradients would be summed array by array, at once
+    )(x, arrays)
+
+
+def first_chain(number: int) -> Array | int:
+    """The index of the first of the `number` chains that a program sees: those of one device, inside `averaged`."""
+    if _CHAINS not in jax.sharding.get_abstract_mesh().manual_axes:
+        return 0
+    return jax.lax.axis_index(_CHAINS) * number
+
+
+# On the host.
+
+
+def own_part(array: Array) -> NDArray[Any]:
+    """What this process has of an array whose last axis is spread over processes."""
+    if _is_here(array) or array.is_fully_replicated:
+        return np.asarray(array)
+    parts = {shard.index[-1].start: shard.data for shard in array.addressable_shards}
+    return np.concatenate([np.asarray(parts[start]) for start in sorted(parts)], axis=-1)
+
+
+def pieces_to_write(array: Array, chunks: tuple[int, ...]) -> list[tuple[Index, NDArray[Any]]]:
+    """The parts of an array that this process writes to a store with such chunks: those of all processes make a whole.
+
+    No two processes write to one chunk: where that could happen, process 0 gets everything.
+    """
+    everything = (slice(None),) * array.ndim
+    if _is_here(array):
+        return [(everything, np.asarray(array))]
+    cuts = array.sharding.devices_indices_map(array.shape).values()
+    if all(_fits(cut, array.shape, chunks) for cut in cuts):
+        return [(shard.index, np.asarray(shard.data)) for shard in array.addressable_shards if shard.replica_id == 0]
+    values = processes.whole(array)
+    return [(everything, values)] if processes.is_first() else []
+
+
+def _fits(cut: Index, shape: tuple[int, ...], chunks: tuple[int, ...]) -> bool:
+    bounds = [(*part.indices(size)[:2], size, chunk) for part, size, chunk in zip(cut, shape, chunks, strict=True)]
+    return all(start % chunk == 0 and (stop % chunk == 0 or stop == size) for start, stop, size, chunk in bounds)
+
+
+def shape_of_pieces(array: Array) -> tuple[int, ...]:
+    """The shape of chunks that processes can write side by side."""
+    shape: tuple[int, ...] = array.shape
+    return shape if _is_here(array) else array.sharding.shard_shape(shape)
+
+
+def _is_here(array: Array) -> bool:
+    return not isinstance(array, jax.Array) or array.is_fully_addressable

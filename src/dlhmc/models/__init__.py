@@ -1,0 +1,1 @@
+"""Trained trajectories in files."""

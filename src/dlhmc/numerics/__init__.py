@@ -1,0 +1,1 @@
+"""Arithmetic that everything stands on: random numbers, trigonometry, leaves of pytrees."""

@@ -1,0 +1,1 @@
+"""What sampling gives, and how it leaves the program: datasets, files, other packages."""

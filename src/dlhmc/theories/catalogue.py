@@ -1,0 +1,25 @@
+"""All that theories offer at the top of the package: `dlhmc.theories.EXPORTS` for those who want it at once."""
+
+from dlhmc.theories.u1.action import U1
+from dlhmc.theories.u1.defect import Defect
+from dlhmc.theories.u1.hits import InstantonHits
+from dlhmc.theories.u1.loss import charge_loss
+from dlhmc.theories.vectors.funnel import Funnel
+from dlhmc.theories.vectors.gaussian import Gaussian, correlated_gaussian, ill_conditioned_gaussian
+from dlhmc.theories.vectors.log_density import LogDensity
+from dlhmc.theories.vectors.mixture import GaussianMixture
+from dlhmc.theories.vectors.rough_well import RoughWell
+
+__all__ = [
+    "U1",
+    "Defect",
+    "Funnel",
+    "Gaussian",
+    "GaussianMixture",
+    "InstantonHits",
+    "LogDensity",
+    "RoughWell",
+    "charge_loss",
+    "correlated_gaussian",
+    "ill_conditioned_gaussian",
+]

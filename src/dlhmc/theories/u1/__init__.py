@@ -1,0 +1,1 @@
+"""Two-dimensional U(1) gauge theory."""

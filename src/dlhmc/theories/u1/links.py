@@ -1,0 +1,150 @@
+"""U(1) fields on the links of a periodic two-dimensional lattice, and what can be done to them without a coupling.
+
+Links are x[μ, i, j, chain]; plaquettes p[i, j, chain].
+"""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
+
+from dlhmc.machine.devices import lattice_is_split
+
+Links = Float[Array, "2 x t chain"]
+Plaquettes = Float[Array, "x t chain"]
+Sites = Float[Array, "x t chain"]
+
+TWO_PI = 2 * np.pi
+
+
+def wrap_angle(x: Float[Array, "..."]) -> Float[Array, "..."]:
+    """X − 2π⌊(x + π)/2π⌋, the bracket ⌊x⌋ of eq. (4): the angle in [−π, π)."""
+    return x - TWO_PI * jnp.floor((x + np.pi) / TWO_PI)
+
+
+def shift(field: Float[Array, "..."], by: int, axis: int) -> Float[Array, "..."]:
+    """The periodic field moved by `by` sites along an axis: jnp.roll, as a gather on the CPU.
+
+    XLA writes the two slices of a roll to memory there; a gather of rows fuses with the arithmetic around it, which
+    makes a trajectory a quarter faster. On a lattice that is split over devices, a roll sends no more than the
+    sites at the edges.
+    """
+    if lattice_is_split():
+        return jnp.roll(field, by, axis=axis)
+    sites = (np.arange(field.shape[axis]) - by) % field.shape[axis]
+
+    def gather(f: Array) -> Array:
+        rows = jnp.asarray(f).at[(slice(None),) * axis + (sites,)]
+        return rows.get(mode="promise_in_bounds", unique_indices=True, wrap_negative_indices=False)
+
+    return jax.lax.platform_dependent(field, cpu=gather, default=lambda f: jnp.roll(f, by, axis=axis))
+
+
+@jax.custom_jvp
+def plaquettes(x: Links) -> Plaquettes:
+    """x_P = x_0(n) + x_1(n + 0̂) − x_0(n + 1̂) − x_1(n), not wrapped."""
+    return x[0] + shift(x[1], -1, axis=0) - shift(x[0], -1, axis=1) - x[1]
+
+
+@plaquettes.defjvp
+def _plaquettes_jvp(primals: tuple[Links], tangents: tuple[Links]) -> tuple[Plaquettes, Plaquettes]:
+    """The same from rows of one list of links: backwards a scatter to rows, which is faster than to pad x_0 and x_1."""
+    (dx,) = tangents
+    if lattice_is_split():
+        return plaquettes(primals[0]), plaquettes(dx)
+    link = np.arange(dx[..., 0].size).reshape(dx.shape[:-1])
+    rows = dx.reshape(-1, dx.shape[-1]).at
+
+    def pick(links: np.ndarray[Any, Any]) -> Array:
+        return rows[links].get(mode="promise_in_bounds", unique_indices=True, wrap_negative_indices=False)
+
+    corner = pick(link[0]) + pick(np.roll(link[1], -1, axis=0)) - pick(np.roll(link[0], -1, axis=1)) - pick(link[1])
+    return plaquettes(primals[0]), corner
+
+
+def curl(flow: Plaquettes) -> Links:
+    """The derivative of a function of the plaquettes by the links, from its derivative `flow` by each plaquette.
+
+    Each link is in two plaquettes, once with either orientation.
+    """
+    return jnp.stack([flow - shift(flow, 1, axis=1), shift(flow, 1, axis=0) - flow])
+
+
+def gauge_transform(x: Links, alpha: Sites) -> Links:
+    """x_μ(n) → α(n) + x_μ(n) − α(n + μ̂)."""
+    return x + jnp.stack([alpha - jnp.roll(alpha, -1, axis=0), alpha - jnp.roll(alpha, -1, axis=1)])
+
+
+def translate(x: Links, shift: Int[Array, "2"]) -> Links:
+    """The configuration moved by `shift` sites along each direction."""
+    return jnp.roll(x, shift, axis=(1, 2))
+
+
+def reflect(x: Links, axis: int) -> Links:
+    """n_axis → −n_axis: links along the axis change their direction and start at their other end."""
+    flipped = jnp.roll(jnp.flip(x, axis=axis + 1), 1, axis=axis + 1)
+    along = -jnp.roll(flipped[axis], -1, axis=axis)
+    return flipped.at[axis].set(along)
+
+
+def transpose(x: Links) -> Links:
+    """(i, j) → (j, i) on a square lattice."""
+    return jnp.swapaxes(x, 1, 2)[::-1]
+
+
+def rotate(x: Links) -> Links:
+    """A quarter turn (i, j) → (−j, i) on a square lattice."""
+    return reflect(transpose(x), 0)
+
+
+class LatticeTransformation(eqx.Module):
+    """Transposition (squares only), reflections, translation and charge conjugation, one after the other."""
+
+    shift: Int[Array, "2"]
+    conjugate: Bool[Array, ""]
+    reflected: tuple[Bool[Array, ""], Bool[Array, ""]]
+    transposed: Bool[Array, ""] | None
+
+    def apply(self, field: Links) -> Links:
+        """The transformed links or momenta."""
+        if self.transposed is not None:
+            field = jnp.where(self.transposed, transpose(field), field)
+        for axis in (0, 1):
+            field = jnp.where(self.reflected[axis], reflect(field, axis), field)
+        return self._sign(field.dtype) * translate(field, self.shift)
+
+    def undo(self, field: Links) -> Links:
+        """Each step is its own inverse, but for the translation."""
+        field = self._sign(field.dtype) * translate(field, -self.shift)
+        for axis in (1, 0):
+            field = jnp.where(self.reflected[axis], reflect(field, axis), field)
+        if self.transposed is not None:
+            field = jnp.where(self.transposed, transpose(field), field)
+        return field
+
+    def _sign(self, dtype: jnp.dtype) -> Float[Array, ""]:
+        return jnp.where(self.conjugate, -1, 1).astype(dtype)
+
+
+def from_plaquettes(p: Plaquettes, holonomies: Float[Array, "2 chain"]) -> Links:
+    """Links in a maximal-tree gauge with the given plaquettes (their sum a multiple of 2π) and holonomies.
+
+    The tree holds all links along 1 but the last of each row, and the links along 0 of column 0 but the last:
+    they are 0, and the other links follow from the plaquettes one after the other.
+    """
+    inclusive = jnp.cumsum(p, axis=1)
+    along_0 = p - inclusive  # x_0(i, j) = −Σ_{j′<j} p(i, j′)
+    along_0 = along_0.at[-1].add(holonomies[0])
+    columns = inclusive[:, -1]
+    closing = jnp.cumsum(columns, axis=0) - columns  # x_1(i, Lt − 1) = Σ_{i′<i} Σ_j p(i′, j)
+    along_1 = jnp.zeros_like(p).at[:, -1].set(closing + holonomies[1])
+    return jnp.stack([along_0, along_1])
+
+
+def instanton(lattice: tuple[int, int], dtype: jnp.dtype) -> Float[Array, "2 x t 1"]:
+    """The field of charge one whose every plaquette is 2π/V (mod 2π)."""
+    uniform = jnp.full((*lattice, 1), TWO_PI / (lattice[0] * lattice[1]), dtype)
+    return wrap_angle(from_plaquettes(uniform, jnp.zeros((2, 1), dtype)))
