@@ -1,22 +1,27 @@
 """What a kernel is: two pure functions, init and step(key, state) → (state, info)."""
 
 from abc import abstractmethod
-from typing import NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
+import jax
 from jaxtyping import Array, Bool, Float, Key
 
-from dlhmc.targets.contract import Field, PerChain, Target
+from dlhmc.geometry.contract import Field, Momentum, PerChain
+from dlhmc.targets.contract import Target
 
 
 class State(NamedTuple):
-    """What the next step needs: the configurations."""
+    """What the next step needs. A kernel may have a state of its own that keeps more, with the configurations as x."""
 
     x: Field
 
 
 class Info(NamedTuple):
-    """What a step tells about itself, for each chain."""
+    """What a step tells about itself, for each chain.
+
+    A kernel may have one of its own with more fields: runs record all of them by name.
+    """
 
     #: acceptance probability A(ξ′|ξ)
     acceptance: PerChain
@@ -25,8 +30,6 @@ class Info(NamedTuple):
     energy_change: PerChain
     #: proposals rejected because a number was not finite
     nonfinite: Bool[Array, " chain"]
-    #: fraction of accepted hand-made moves, where the kernel makes any
-    hits: Float[Array, " chain"] | None = None
 
 
 class RoundTrip(NamedTuple):
@@ -35,20 +38,31 @@ class RoundTrip(NamedTuple):
     #: of the way there, as in `Info`
     energy_change: PerChain
     x_back: Field
-    v_back: Field
+    v_back: Momentum
 
 
 class Kernel(eqx.Module):
     """Leaves its target invariant. A kernel is a pytree: its leaves (step size, couplings) never recompile."""
 
+    #: what the command line and files call it; the name of the class if nothing else is said
+    name: ClassVar[str] = ""
+
     target: eqx.AbstractVar[Target]
 
-    def init(self, x: Field) -> State:
+    def __hash__(self) -> int:
+        """Of the structure: arrays have none, and `jax.jit(kernel.step)` wants one."""
+        return hash((type(self), jax.tree.structure(self)))
+
+    def describe(self) -> dict[str, Any]:
+        """What it is, for files: its name first."""
+        return {"kernel": self.name or type(self).__name__}
+
+    def init(self, x: Field) -> Any:
         """The state of chains that start at x."""
         return State(x)
 
     @abstractmethod
-    def step(self, key: Key[Array, ""], state: State) -> tuple[State, Info]:
+    def step(self, key: Key[Array, ""], state: Any) -> tuple[Any, Any]:
         """One trajectory of every chain."""
 
     @property
@@ -56,7 +70,12 @@ class Kernel(eqx.Module):
         """N_LF, the leapfrog steps of a trajectory; 0 for kernels that have none."""
         return 0
 
-    def round_trip(self, x: Field, v: Field) -> RoundTrip | None:
+    @property
+    def forces(self) -> int:
+        """Forces that a trajectory computes."""
+        return 0
+
+    def round_trip(self, x: Field, v: Momentum) -> RoundTrip | None:
         """A trajectory from (x, v) and back, without accept/reject; None for kernels that make none."""
         return None
 

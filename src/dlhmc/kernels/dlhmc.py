@@ -1,24 +1,26 @@
 """Deep Learning HMC: a learned trajectory, made exact by accept/reject with its Jacobian (section 3 of the paper)."""
 
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
 from jaxtyping import Array, Key
 
+from dlhmc.geometry.contract import Field, Momentum, PerChain, real_dtype
 from dlhmc.kernels.contract import Info, Kernel, RoundTrip, State
 from dlhmc.kernels.metropolis import decide, select
 from dlhmc.layers import Trajectory
-from dlhmc.targets.contract import Field, PerChain, Target, energy_change
+from dlhmc.numerics.rng import draws_by_chain
+from dlhmc.targets.contract import Target, energy_change
 
 
 class Proposal(NamedTuple):
     """What a trajectory proposes for the start ξ = (x, v): the end ξ′, and the exponent of accept/reject."""
 
     x: Field
-    v: Field
+    v: Momentum
     x_new: Field
-    v_new: Field
+    v_new: Momentum
     #: ΔH − log|J|, so that A(ξ′|ξ) = min(1, e^{−this})
     energy_change: PerChain
 
@@ -30,6 +32,8 @@ class DLHMC(Kernel):
     which is exact for any F: a trajectory that acts in one place of a lattice then acts in every place.
     """
 
+    name: ClassVar[str] = "dlhmc"
+
     target: Target
     trajectory: Trajectory
     symmetric: bool = eqx.field(static=True, default=False)
@@ -39,15 +43,27 @@ class DLHMC(Kernel):
         """Layers of the trajectory."""
         return len(self.trajectory)
 
+    @property
+    def forces(self) -> int:
+        """Those of the trajectory."""
+        return self.trajectory.forces
+
+    @property
+    def draws_by_chain(self) -> bool:
+        """Whether all random numbers of a proposal are told apart by their chain, on whichever device it is."""
+        target, geometry = self.target, self.target.geometry
+        methods = ((geometry, "momentum"), (target, "refresh"), (target, "random_transformation"))
+        return all(draws_by_chain(*method) for method in (*methods, (self.trajectory, "propose")))
+
     def step(self, key: Key[Array, ""], state: State) -> tuple[State, Info]:
         """One trajectory of every chain."""
         propose_key, accept_key = jax.random.split(key)
         proposal = self.propose(propose_key, state.x)
         acceptance, accepted, nonfinite = decide(accept_key, proposal.energy_change)
-        x = select(accepted, self.target.wrap(proposal.x_new), state.x)
+        x = select(accepted, self.target.geometry.project(proposal.x_new), state.x)
         return State(x), Info(acceptance, accepted, proposal.energy_change, nonfinite)
 
-    def round_trip(self, x: Field, v: Field) -> RoundTrip:
+    def round_trip(self, x: Field, v: Momentum) -> RoundTrip:
         """F⁻¹(F(x, v))."""
         end = self.trajectory.forward(self.target, x, v)
         back = self.trajectory.inverse(self.target, end.x, end.v)
@@ -55,12 +71,13 @@ class DLHMC(Kernel):
         return RoundTrip(change, back.x, back.v)
 
     def propose(self, key: Key[Array, ""], x: Field) -> Proposal:
-        """Fresh momentum and direction, then the trajectory; nothing is decided yet."""
-        momentum_key, direction_key, symmetry_key = jax.random.split(key, 3)
-        v = self.target.momentum(momentum_key, x)
-        g = self.target.random_transformation(symmetry_key) if self.symmetric else None
-        start = (x, v) if g is None else (g.apply(x), g.apply(v))
-        end = self.trajectory.propose(direction_key, self.target, *start)
-        x_new, v_new = (end.x, end.v) if g is None else (g.undo(end.x), g.undo(end.v))
-        change = energy_change(self.target, (x, v), (x_new, v_new)) - end.log_jacobian
+        """Fresh momentum, auxiliary fields and direction, then the trajectory; nothing is decided yet."""
+        momentum_key, direction_key, symmetry_key, refresh_key = jax.random.split(key, 4)
+        v = self.target.geometry.momentum(momentum_key, x.shape[-1], real_dtype(x))
+        target = self.target.refresh(refresh_key, x)
+        g = target.random_transformation(symmetry_key) if self.symmetric else None
+        start = (x, v) if g is None else g.apply(x, v)
+        end = self.trajectory.propose(direction_key, target, *start)
+        x_new, v_new = (end.x, end.v) if g is None else g.undo(end.x, end.v)
+        change = energy_change(target, (x, v), (x_new, v_new)) - end.log_jacobian
         return Proposal(x, v, x_new, v_new, change)

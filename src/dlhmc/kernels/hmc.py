@@ -1,66 +1,108 @@
 """Hamiltonian Monte Carlo (appendix A.1 of the paper)."""
 
+from typing import ClassVar
+
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Float, Int, Key
 
+from dlhmc.geometry.contract import Field, Momentum, real_dtype
 from dlhmc.kernels.contract import Info, Kernel, RoundTrip, State
 from dlhmc.kernels.integrators import INTEGRATORS, Integrator, integrate
 from dlhmc.kernels.metropolis import decide, select
 from dlhmc.numerics.leaves import leaf
-from dlhmc.targets.contract import Field, Target, energy_change
+from dlhmc.targets.contract import Target, energy_change
+
+# A tuner that has lost its way must not spend minutes on a trajectory.
+MOST_STEPS = 2000
 
 
 class HMC(Kernel):
     """A trajectory of `steps` integrator steps with fresh momenta, then accept or reject.
 
+    With a `length`, trajectories keep it when the step size changes: the number of steps follows. Of a force in several
+    parts (`Target.forces`), the faster one takes `inner_steps` steps for each of the slower.
+
     >>> import jax.numpy as jnp
-    >>> from dlhmc.theories.u1.action import U1
-    >>> target = U1((8, 8), beta=2.0)
-    >>> kernel = HMC(target, step_size=0.2, steps=10)
-    >>> state = kernel.init(target.start(jax.random.key(0), "cold", chains=4, dtype=jnp.float32))
-    >>> state, info = eqx.filter_jit(kernel.step)(jax.random.key(1), state)
+    >>> from dlhmc import Gaussian
+    >>> kernel = HMC(Gaussian([1.0, 4.0]), step_size=0.2, steps=10)
+    >>> state = kernel.init(jnp.zeros((2, 4)))
+    >>> state, info = jax.jit(kernel.step)(jax.random.key(1), state)
     >>> info.accepted.shape
     (4,)
     """
 
+    name: ClassVar[str] = "hmc"
+
     target: Target
     step_size: Float[Array, ""]
     steps: Int[Array, ""]
+    length: Float[Array, ""] | None
     integrator: Integrator = eqx.field(static=True)
+    inner_steps: int = eqx.field(static=True)
 
     def __init__(
-        self, target: Target, step_size: ArrayLike, steps: ArrayLike, integrator: Integrator = INTEGRATORS["leapfrog"]
+        self,
+        target: Target,
+        step_size: ArrayLike,
+        steps: ArrayLike = 1,
+        integrator: Integrator = INTEGRATORS["leapfrog"],
+        *,
+        length: ArrayLike | None = None,
+        inner_steps: int = 1,
     ) -> None:
-        self.target, self.integrator = target, integrator
+        self.target, self.integrator, self.inner_steps = target, integrator, inner_steps
         self.step_size, self.steps = leaf(step_size), leaf(steps)
+        self.length = None
+        if length is not None:
+            self.length = leaf(length)
+            self.step_size, self.steps = _divided(self.length, self.step_size)
 
     def step(self, key: Key[Array, ""], state: State) -> tuple[State, Info]:
         """One trajectory of every chain."""
-        momentum_key, accept_key = jax.random.split(key)
+        momentum_key, accept_key, refresh_key = jax.random.split(key, 3)
         x = state.x
-        v = self.target.momentum(momentum_key, x)
-        x_new, v_new = integrate(self.target, self.integrator, x, v, self.step_size, self.steps)
-        change = energy_change(self.target, (x, v), (x_new, v_new))
+        v = self.target.geometry.momentum(momentum_key, x.shape[-1], real_dtype(x))
+        target = self.target.refresh(refresh_key, x)
+        x_new, v_new = self._integrate(target, x, v)
+        change = energy_change(target, (x, v), (x_new, v_new))
         acceptance, accepted, nonfinite = decide(accept_key, change)
-        x = select(accepted, self.target.wrap(x_new), x)
+        x = select(accepted, target.geometry.project(x_new), x)
         return State(x), Info(acceptance, accepted, change, nonfinite)
+
+    def _integrate(self, target: Target, x: Field, v: Momentum) -> tuple[Field, Momentum]:
+        return integrate(target, self.integrator, x, v, self.step_size, self.steps, self.inner_steps)
 
     @property
     def leapfrog_steps(self) -> int:
         """Integrator steps of a trajectory."""
         return int(self.steps)
 
-    def round_trip(self, x: Field, v: Field) -> RoundTrip:
+    @property
+    def forces(self) -> int:
+        """Of the slowest part of the force, where it has several."""
+        return self.leapfrog_steps * self.integrator.forces_per_step + 1
+
+    def round_trip(self, x: Field, v: Momentum) -> RoundTrip:
         """There, and back with the momentum flipped."""
-        x_new, v_new = integrate(self.target, self.integrator, x, v, self.step_size, self.steps)
-        x_back, v_back = integrate(self.target, self.integrator, x_new, -v_new, self.step_size, self.steps)
-        return RoundTrip(energy_change(self.target, (x, v), (x_new, v_new)), x_back, -v_back)
+        target = self.target
+        x_new, v_new = self._integrate(target, x, v)
+        x_back, v_back = self._integrate(target, x_new, -v_new)
+        return RoundTrip(energy_change(target, (x, v), (x_new, v_new)), x_back, -v_back)
 
     def tunable_step_size(self) -> Float[Array, ""]:
         """The step size of the integrator."""
         return self.step_size
 
     def with_step_size(self, step_size: Float[Array, ""]) -> "HMC":
-        """The same kernel with another step size."""
-        return eqx.tree_at(lambda kernel: kernel.step_size, self, step_size)
+        """The same kernel with another step size, or about this one where the length is kept."""
+        if self.length is None:
+            return eqx.tree_at(lambda kernel: kernel.step_size, self, step_size)
+        return eqx.tree_at(lambda kernel: (kernel.step_size, kernel.steps), self, _divided(self.length, step_size))
+
+
+def _divided(length: Float[Array, ""], step_size: Float[Array, ""]) -> tuple[Float[Array, ""], Int[Array, ""]]:
+    """About this step size, so that a whole number of steps makes the length."""
+    steps = jnp.clip(jnp.round(length / step_size), 1, MOST_STEPS)
+    return length / steps, steps.astype(jnp.int32)

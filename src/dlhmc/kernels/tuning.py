@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from dlhmc.targets.contract import PerChain
+from dlhmc.geometry.contract import PerChain
 
 # A larger γ than the 0.05 of the paper: the acceptance is averaged over chains, so it is steep and hardly noisy.
 _GAMMA, _T0, _KAPPA = 0.2, 10.0, 0.75

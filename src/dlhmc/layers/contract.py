@@ -6,19 +6,25 @@ from typing import NamedTuple
 import equinox as eqx
 from jaxtyping import Array, Key
 
-from dlhmc.targets.contract import Field, PerChain, Target
+from dlhmc.geometry.contract import Field, Momentum, PerChain
+from dlhmc.targets.contract import Target
 
 
 class Phase(NamedTuple):
     """Where a trajectory is: x, v, and Σ log|J| so far."""
 
     x: Field
-    v: Field
+    v: Momentum
     log_jacobian: PerChain
 
 
 class Layer(eqx.Module):
     """One step of a trajectory."""
+
+    @property
+    def forces(self) -> int:
+        """Forces that a pass through the layer computes."""
+        return 2
 
     @abstractmethod
     def forward(self, target: Target, phase: Phase) -> Phase:
@@ -37,26 +43,27 @@ class Trajectory(eqx.Module):
         """N_LF, the number of leapfrog steps."""
 
     @property
-    def own_forces(self) -> int:
-        """Forces that the trajectory computes by itself, beside those it asks the target for."""
-        return 0
+    @abstractmethod
+    def forces(self) -> int:
+        """Forces that F computes."""
 
     @abstractmethod
-    def forward(self, target: Target, x: Field, v: Field) -> Phase:
+    def forward(self, target: Target, x: Field, v: Momentum) -> Phase:
         """F(x, v) with log|J|."""
 
     @abstractmethod
-    def inverse(self, target: Target, x: Field, v: Field) -> Phase:
+    def inverse(self, target: Target, x: Field, v: Momentum) -> Phase:
         """F⁻¹(x, v) with log|J| of the inverse."""
 
     @abstractmethod
-    def layer_by_layer(self, target: Target, x: Field, v: Field) -> Phase:
+    def layer_by_layer(self, target: Target, x: Field, v: Momentum) -> Phase:
         """The phase after each layer of F, stacked along a new first axis."""
 
     @abstractmethod
-    def propose(self, key: Key[Array, ""], target: Target, x: Field, v: Field) -> Phase:
+    def propose(self, key: Key[Array, ""], target: Target, x: Field, v: Momentum) -> Phase:
         """ξ′ of a random map, drawn for each chain, such that there is a way back.
 
         The way back is from ξ′, or from ξ′ with the momentum flipped. Where it is not as probable as the way there,
-        the logarithm of the ratio is part of log|J|: accept/reject then is exact.
+        the logarithm of the ratio is part of log|J|: accept/reject then is exact. A method that draws for each chain
+        with `dlhmc.numerics.rng` says so with `rng.by_chain`.
         """

@@ -7,10 +7,11 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
+from dlhmc.geometry.contract import sum_sites
 from dlhmc.layers.contract import Layer, Phase
 from dlhmc.layers.position import PositionRule
 from dlhmc.networks.contract import Network, Zeta
-from dlhmc.targets.contract import Target, sum_sites
+from dlhmc.targets.contract import Target
 
 
 class LeapfrogLayer(Layer):
@@ -18,7 +19,7 @@ class LeapfrogLayer(Layer):
 
     v_network: Network
     x_network: Network
-    mask: Bool[Array, "*field"]
+    mask: Bool[Array, "*element"]
     log_step_v: Float[Array, ""]
     log_step_x: Float[Array, ""]
     rule: PositionRule = eqx.field(static=True)
@@ -43,24 +44,25 @@ class LeapfrogLayer(Layer):
         Inverse: v = (v′ + (ε/2)[∂S·e^{εq} + t])·e^{−(ε/2)s}.
         """
         x, v, log_jacobian = phase
-        step = jnp.exp(self.log_step_v).astype(x.dtype)
+        step = jnp.exp(self.log_step_v).astype(v.dtype)
         force = target.force(x)
-        s, q, t = self.v_network(Zeta(target.features(x), force))
+        s, q, t = self.v_network(Zeta(target.geometry.features(x), force))
         log_scale = (0.5 * step) * s
         impulse = (0.5 * step) * (force * jnp.exp(step * q) + t)
         if forward:
             return Phase(x, v * jnp.exp(log_scale) - impulse, log_jacobian + sum_sites(log_scale))
         return Phase(x, (v + impulse) * jnp.exp(-log_scale), log_jacobian - sum_sites(log_scale))
 
-    def _move(self, target: Target, phase: Phase, moved: Bool[Array, "*field"], *, forward: bool) -> Phase:
-        """Λ, eq. (2), on the components `moved`; (s, q, t) at ζ_x = (the others of x, v)."""
+    def _move(self, target: Target, phase: Phase, moved: Bool[Array, "*element"], *, forward: bool) -> Phase:
+        """Λ, eq. (2), on the elements `moved`; (s, q, t) at ζ_x = (the others of x, v)."""
         x, v, log_jacobian = phase
-        step = jnp.exp(self.log_step_x).astype(x.dtype)
+        geometry = target.geometry
+        step = jnp.exp(self.log_step_x).astype(v.dtype)
         moved = moved[..., None]
-        seen = jnp.where(moved, 0, target.features(x))
+        seen = jnp.where(moved, 0, geometry.features(x))
         s, q, t = self.x_network(Zeta(seen, v))
         shift = step * (v * jnp.exp(step * q) + t)
         update = self.rule.forward if forward else self.rule.inverse
-        x_new, log_derivative = update(x, shift, step * s)
+        x_new, log_derivative = update(geometry, x, shift, step * s)
         x = jnp.where(moved, x_new, x)
         return Phase(x, v, log_jacobian + sum_sites(jnp.where(moved, log_derivative, 0)))

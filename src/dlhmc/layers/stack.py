@@ -8,9 +8,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Key
 
+from dlhmc.geometry.contract import Field, Momentum, real_dtype
 from dlhmc.layers.contract import Layer, Phase, Trajectory
 from dlhmc.numerics import rng
-from dlhmc.targets.contract import Field, Target
+from dlhmc.targets.contract import Target
 
 
 class LayerStack(Trajectory):
@@ -27,19 +28,25 @@ class LayerStack(Trajectory):
     def __len__(self) -> int:
         return int(jax.tree.leaves(eqx.filter(self.layers, eqx.is_array))[0].shape[0])
 
-    def forward(self, target: Target, x: Field, v: Field) -> Phase:
+    @property
+    def forces(self) -> int:
+        """Of all layers."""
+        return len(self) * self.layers.forces
+
+    def forward(self, target: Target, x: Field, v: Momentum) -> Phase:
         """All layers, first to last."""
         return self._scan(lambda layer, phase: layer.forward(target, phase), x, v, reverse=False)[0]
 
-    def inverse(self, target: Target, x: Field, v: Field) -> Phase:
+    def inverse(self, target: Target, x: Field, v: Momentum) -> Phase:
         """The inverses of all layers, last to first."""
         return self._scan(lambda layer, phase: layer.inverse(target, phase), x, v, reverse=True)[0]
 
-    def layer_by_layer(self, target: Target, x: Field, v: Field) -> Phase:
+    def layer_by_layer(self, target: Target, x: Field, v: Momentum) -> Phase:
         """F, with the phase after each layer."""
         return self._scan(lambda layer, phase: layer.forward(target, phase), x, v, reverse=False, record=True)[1]
 
-    def propose(self, key: Key[Array, ""], target: Target, x: Field, v: Field) -> Phase:
+    @rng.by_chain
+    def propose(self, key: Key[Array, ""], target: Target, x: Field, v: Momentum) -> Phase:
         """F for some chains and F⁻¹ for the others, at the cost of one of them for each chain.
 
         Chains 2i and 2i + 1 draw together which of them goes forward: d is uniform for each chain and does not
@@ -56,7 +63,7 @@ class LayerStack(Trajectory):
         return Phase(*(_collect(d, a, b) for a, b in zip(there, back, strict=True)))
 
     def _scan(
-        self, apply: Callable[[Any, Phase], Phase], x: Field, v: Field, *, reverse: bool, record: bool = False
+        self, apply: Callable[[Any, Phase], Phase], x: Field, v: Momentum, *, reverse: bool, record: bool = False
     ) -> tuple[Phase, Any]:
         arrays, static = eqx.partition(self.layers, eqx.is_array)
 
@@ -64,7 +71,7 @@ class LayerStack(Trajectory):
             phase = apply(eqx.combine(arrays_of_layer, static), phase)
             return phase, phase if record else None
 
-        start = Phase(x, v, jnp.zeros(x.shape[-1], x.dtype))
+        start = Phase(x, v, jnp.zeros(x.shape[-1], real_dtype(x)))
         return jax.lax.scan(step, start, arrays, reverse=reverse)
 
 

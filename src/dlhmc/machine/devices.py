@@ -18,11 +18,11 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array
 from numpy.typing import NDArray
 
-from dlhmc.errors import UserError
+from dlhmc.errors import Setting, UserError
 from dlhmc.machine import processes
 
-if TYPE_CHECKING:  # targets are spread over devices
-    from dlhmc.targets.contract import Field
+if TYPE_CHECKING:  # geometries draw for the chains of a device
+    from dlhmc.geometry.contract import Field
 
 T = TypeVar("T")
 Index = tuple[Any, ...]  # of slices
@@ -38,14 +38,18 @@ class Devices:
         if number is None:
             number = len(jax.local_devices()) if processes.several() else split
         if number < 1:
-            raise UserError(f"--devices is {number}, but must be at least 1.")
+            raise UserError(Setting("devices"), f" is {number}, but must be at least 1.")
         available = _available(number)
         if number > len(available):
             kind = available[0].platform
-            raise UserError(f"--devices is {number}, but JAX sees {len(available)} of kind {kind}: ask for fewer.")
+            raise UserError(
+                Setting("devices"), f" is {number}, but JAX sees {len(available)} of kind {kind}: ask for fewer."
+            )
         used = _first_of_each_process(number)
         if split < 1 or len(used) % split:
-            raise UserError(f"--split-lattice is {split}, but must divide the number of devices, {len(used)}.")
+            raise UserError(
+                Setting("split_lattice"), f" is {split}, but must divide the number of devices, {len(used)}."
+            )
         self.number, self._split = len(used), split
         mesh = np.asarray(used).reshape(-1, split)
         self._mesh = Mesh(mesh, (_CHAINS, _SITES), axis_types=(AxisType.Auto, AxisType.Auto))
@@ -54,14 +58,14 @@ class Devices:
         """Fields of this shape can be cut into equal parts."""
         parts = self.number // self._split
         if chains % parts:
-            raise UserError(f"{chains} chains cannot be shared equally by {parts} devices: change --chains.")
+            raise UserError(f"{chains} chains cannot be shared equally by {parts} devices: change their number.")
         if self._split == 1:
             return
         if len(shape) <= _AXIS_OF_SITES:
-            raise UserError("--split-lattice is for lattices only: leave it out.")
+            raise UserError(Setting("split_lattice"), " is for lattices only: leave it out.")
         if shape[_AXIS_OF_SITES] % self._split:
             side = shape[_AXIS_OF_SITES]
-            raise UserError(f"{side} sites in a row cannot be cut into {self._split} equal parts: change --lattice.")
+            raise UserError(f"{side} sites in a row cannot be cut into {self._split} equal parts: change the lattice.")
 
     @contextlib.contextmanager
     def active(self) -> Iterator[None]:
@@ -81,9 +85,16 @@ class Devices:
         with self.active() if self._split > 1 else contextlib.nullcontext():
             yield
 
-    def distribute(self, x: "Field") -> "Field":
-        """Move the chains of a field to the devices that they are spread over."""
-        return self._put(x, PartitionSpec(*(None,) * (x.ndim - 1), _CHAINS)) if self._split == 1 else x
+    def distribute(self, tree: T) -> T:
+        """Move the chains of all arrays, their last axis, to the devices that they are spread over."""
+        if self._split > 1:
+            return tree
+
+        def put(array: Array) -> Array:
+            return self._put(array, PartitionSpec(*(None,) * (array.ndim - 1), _CHAINS))
+
+        moved: T = jax.tree.map(put, tree)
+        return moved
 
     def copy(self, tree: T) -> T:
         """Copy all arrays to each of the devices."""
@@ -115,9 +126,11 @@ def _first_of_each_process(number: int) -> list[jax.Device]:
 # In traced code. Without devices to spread over, these do nothing.
 
 
-def spread(x: "Field") -> "Field":
-    """Cut a field along chains, and along sites where lattices are split."""
-    return _cut(x, sites=lattice_is_split())
+def spread(tree: T) -> T:
+    """Cut arrays along chains, their last axis, and fields along sites where lattices are split."""
+    split = lattice_is_split()
+    spread_out: T = jax.tree.map(lambda a: _cut(a, sites=split and a.ndim > _AXIS_OF_SITES + 1), tree)
+    return spread_out
 
 
 def spread_chains(tree: T) -> T:

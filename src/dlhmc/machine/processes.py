@@ -15,7 +15,7 @@ import jax
 import numpy as np
 from jax.experimental import multihost_utils
 
-from dlhmc.errors import ExitCode, UserError
+from dlhmc.errors import ExitCode, Setting, UserError
 
 # A process that has been silent for this long is taken for dead, and the others end.
 _SILENCE = 30
@@ -33,6 +33,7 @@ class Membership(NamedTuple):
 
 
 ALONE = Membership()
+_MEMBERSHIP = (Setting("coordinator"), ", ", Setting("process_id"), " and ", Setting("num_processes"))
 
 
 def join(membership: Membership = ALONE) -> None:
@@ -42,9 +43,9 @@ def join(membership: Membership = ALONE) -> None:
         return
     coordinator, process_id, number = completed
     if coordinator is not None and ":" not in coordinator:
-        raise UserError(f"--coordinator is {coordinator}, but must be host:port, such as node1:12345.")
+        raise UserError(Setting("coordinator"), f" is {coordinator}, but must be host:port, such as node1:12345.")
     if number is not None and process_id is not None and not 0 <= process_id < number:
-        raise UserError(f"--process-id is {process_id}, but must be from 0 to {number - 1}.")
+        raise UserError(Setting("process_id"), f" is {process_id}, but must be from 0 to {number - 1}.")
     # SIGTERM is ours: it ends a run between two chunks, with everything saved.
     jax.config.update("jax_enable_preemption_service", False)
     try:
@@ -59,8 +60,9 @@ def join(membership: Membership = ALONE) -> None:
     except (ValueError, RuntimeError) as error:
         reason = (str(error).splitlines() or [""])[0][:200]
         raise UserError(
-            f"The processes of the run did not find each other ({reason}): check --coordinator, --process-id and "
-            "--num-processes, and that the port is free and reachable."
+            f"The processes of the run did not find each other ({reason}): check ",
+            *_MEMBERSHIP,
+            ", and that the port is free and reachable.",
         ) from None
     with _hushed(only_now=is_first()):
         barrier("start")  # Gloo announces its first connection
@@ -70,14 +72,21 @@ def _completed(membership: Membership) -> Membership | None:
     """With what a launcher says in the environment; None if this process is alone."""
     coordinator, process_id, number = membership
     if coordinator is None and (process_id is not None or number is not None):
-        raise UserError("--process-id and --num-processes need --coordinator host:port, the address of process 0.")
+        raise UserError(
+            Setting("process_id"),
+            " and ",
+            Setting("num_processes"),
+            " need ",
+            Setting("coordinator"),
+            " host:port, the address of process 0.",
+        )
     if coordinator is None:
         return membership if _launched() else None
     # Open MPI says it in every version; JAX asks for what only older ones say, too.
     process_id = _number("OMPI_COMM_WORLD_RANK") if process_id is None else process_id
     number = _number("OMPI_COMM_WORLD_SIZE") if number is None else number
     if None in (process_id, number) and not _launched():
-        raise UserError("--coordinator needs --process-id and --num-processes as well, unless a launcher sets them.")
+        raise UserError("A process of several needs ", *_MEMBERSHIP, ", unless a launcher sets them.")
     return Membership(coordinator, process_id, number)
 
 
@@ -87,7 +96,9 @@ def _launched() -> bool:
         return (_number("SLURM_NTASKS") or 1) > 1
     if "OMPI_COMM_WORLD_SIZE" in os.environ:
         if (_number("OMPI_COMM_WORLD_SIZE") or 1) > 1 and "OMPI_MCA_orte_hnp_uri" not in os.environ:
-            raise UserError("This version of Open MPI does not say where process 0 is: give --coordinator host:port.")
+            raise UserError(
+                "This version of Open MPI does not say where process 0 is: give ", Setting("coordinator"), " host:port."
+            )
         return (_number("OMPI_COMM_WORLD_SIZE") or 1) > 1
     return "KUBERNETES_SERVICE_HOST" in os.environ and "JOB_COMPLETION_INDEX" in os.environ
 
@@ -150,7 +161,7 @@ def lost_another(error: BaseException) -> bool:
 
 def leave(code: int) -> None:
     """End this process. After an error at once: waiting for the others would keep them waiting."""
-    orderly = (ExitCode.OK, ExitCode.TIME_OVER, ExitCode.INTERRUPTED, ExitCode.TERMINATED)
+    orderly = (ExitCode.OK, ExitCode.ALARM, ExitCode.TIME_OVER, ExitCode.INTERRUPTED, ExitCode.TERMINATED)
     if jax.distributed.is_initialized() and code not in orderly:
         sys.stdout.flush()
         sys.stderr.flush()

@@ -1,7 +1,7 @@
-"""What a network is: a function of ζ that gives (s, q, t), each of the shape of the field.
+"""What a network is: a function of ζ that gives (s, q, t), each of the shape of the momenta.
 
 For a momentum update ζ_v = (x, ∂S(x)); for a position update ζ_x = (m̄ ⊙ x, v). The position enters through the
-features of the target, masked by the caller: cos x and sin x for angles, x itself for vectors.
+features of the geometry, masked by the caller: cos x and sin x for angles, x itself for vectors.
 """
 
 from abc import abstractmethod
@@ -11,9 +11,9 @@ from typing import NamedTuple
 import equinox as eqx
 from jaxtyping import Array, Float, Key
 
-from dlhmc.targets.contract import Field
+from dlhmc.geometry.contract import Geometry, Momentum
 
-Features = Float[Array, "feature *field chain"]
+Features = Float[Array, "feature *element chain"]
 
 
 class Zeta(NamedTuple):
@@ -21,15 +21,15 @@ class Zeta(NamedTuple):
 
     position: Features
     #: ∂S(x) for a momentum update, v for a position update
-    vector: Field
+    vector: Momentum
 
 
 class SQT(NamedTuple):
     """Scale s, scale q of the force or momentum, translation t."""
 
-    s: Field
-    q: Field
-    t: Field
+    s: Momentum
+    q: Momentum
+    t: Momentum
 
 
 class Network(eqx.Module):
@@ -40,5 +40,5 @@ class Network(eqx.Module):
         """The three outputs for every chain; a chain's output must depend on that chain's ζ only."""
 
 
-#: makes a network from a key, the shape of the field, and the number of features of each component
-NetworkFactory = Callable[[Key[Array, ""], tuple[int, ...], int], Network]
+#: makes a network from a key and the geometry of the field
+NetworkFactory = Callable[[Key[Array, ""], Geometry], Network]

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
+from dlhmc.geometry.contract import Geometry
 from dlhmc.networks.contract import SQT, Network, Zeta
 
 
@@ -59,13 +60,14 @@ class Dense(Network):
     heads: Linear
     log_scales: Float[Array, "2 size"]
 
-    def __init__(self, key: Key[Array, ""], shape: Sequence[int], features: int, hidden: Sequence[int]) -> None:
-        size = math.prod(shape)
+    def __init__(self, key: Key[Array, ""], geometry: Geometry, hidden: Sequence[int]) -> None:
+        size = math.prod(geometry.momentum_shape)
+        seen = geometry.feature_count * math.prod(geometry.elements)
         first_key, second_key, *keys = jax.random.split(key, len(hidden) + 1)
         widths = list(hidden)
         # W (a; b) = W_a a + W_b b: two products need no concatenation of the inputs.
         self.inputs = (
-            Linear.random(first_key, features * size, widths[0]),
+            Linear.random(first_key, seen, widths[0]),
             Linear.random(second_key, size, widths[0]),
         )
         self.hidden = tuple(Linear.random(k, a, b) for k, a, b in zip(keys, widths[:-1], widths[1:], strict=True))

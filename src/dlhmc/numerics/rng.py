@@ -9,6 +9,7 @@ Threefry block are used and the normals come from Box–Muller with this package
 import enum
 import math
 from collections.abc import Callable
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -20,6 +21,7 @@ from dlhmc.machine.devices import first_chain
 from dlhmc.numerics import trig
 
 Shape = tuple[int, ...]
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Purpose(enum.IntEnum):
@@ -120,6 +122,21 @@ def normal(key: Key[Array, ""], shape: Shape, dtype: jnp.dtype) -> Float[Array, 
     # Box–Muller: r cos(2πw) and r sin(2πw).
     radius = jnp.sqrt(dtype.type(-2) * jnp.log(u))
     return _fill(lambda part: radius * trig.cos(dtype.type(2 * np.pi) * (w - 0.25 * part)), shape, dtype)
+
+
+def by_chain(method: F) -> F:
+    """Declare that a method draws for chains with this module only, which tells those of one device from others.
+
+    Numbers of `jax.random` are for all chains together: drawn for each of them, they would repeat on every device. The
+    declaration is about the method itself: one that overrides it needs its own.
+    """
+    method.draws_by_chain = True  # type: ignore[attr-defined]
+    return method
+
+
+def draws_by_chain(owner: object, name: str) -> bool:
+    """Whether a method of an object is declared so."""
+    return getattr(getattr(type(owner), name), "draws_by_chain", False) is True
 
 
 def coin(key: Key[Array, ""], shape: Shape) -> Bool[Array, "... chain"]:

@@ -163,6 +163,10 @@ class Archive:
             raise ValueError(f"'{name}' has another size than the archive says")
         return _array(name, data)
 
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Of an array."""
+        return self.read(name).shape
+
     def table(self, name: str) -> dict[str, Any]:
         """A table that `write_arrays` has put beside the arrays."""
         return parse_json(self.read(name, MOST_TEXT).tobytes())
@@ -188,7 +192,7 @@ def _array(name: str, data: bytes) -> "NDArray[Any]":
         raise ValueError(f"'{name}' is of an unknown version of the NumPy format") from None
     except Exception as error:  # the header is a literal of Python, which fails in many ways
         raise ValueError(f"'{name}' is not an array ({type(error).__name__})") from None
-    if dtype.kind not in "biuf":
+    if dtype.kind not in "biufc":
         raise ValueError(f"'{name}' does not hold numbers")
     size = 1
     for side in shape:

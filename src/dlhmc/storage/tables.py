@@ -6,8 +6,8 @@ from collections.abc import Sequence
 def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A table for Markdown, without a line break at its end.
 
-    >>> print(markdown(["β", "τ"], [["7", "3.1(1)"]]))
-    | β | τ |
+    >>> print(markdown(["κ", "τ"], [["7", "3.1(1)"]]))
+    | κ | τ |
     | --- | --- |
     | 7 | 3.1(1) |
     """

@@ -1,5 +1,5 @@
-"""Targets: what is sampled. The theories themselves are in `dlhmc.theories`."""
+"""Targets: what is sampled. Theories, the targets of this package, are in `dlhmc.theories`."""
 
-from dlhmc.targets.contract import ExactDraws, Moment, Symmetry, Target, energy_change, registry, standard, sum_sites
+from dlhmc.targets.contract import ExactDraws, Moment, Symmetry, Target, energy_change
 
-__all__ = ["ExactDraws", "Moment", "Symmetry", "Target", "energy_change", "registry", "standard", "sum_sites"]
+__all__ = ["ExactDraws", "Moment", "Symmetry", "Target", "energy_change"]

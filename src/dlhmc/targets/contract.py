@@ -1,4 +1,4 @@
-"""What a target is: a configuration space with its geometry, an action on it, and what to measure.
+"""What a target is: an action on a geometry, and what to measure.
 
 Everything outside a target uses only this contract, so a kernel works for angles, vectors and matrices alike.
 Arrays carry the chain axis last; couplings are array leaves, so changing them never recompiles.
@@ -6,18 +6,21 @@ Arrays carry the chain axis last; couplings are array leaves, so changing them n
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from typing import ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Key
+from jaxtyping import Array, Float, Key, Num
 
+from dlhmc.geometry.contract import Field, Geometry, Momentum, PerChain, all_finite, sum_sites
 from dlhmc.names import Start
 from dlhmc.numerics import rng
 
-Field = Float[Array, "*field chain"]
-PerChain = Float[Array, " chain"]
+#: a number, or an array of them, for each chain
+Observed = Num[Array, "*shape chain"]
+#: a function of the configurations of all chains that is measured
+Observable = Callable[[Field], Observed]
+Force = Callable[[Field], Momentum]
 
 
 class Moment(NamedTuple):
@@ -35,13 +38,13 @@ class Symmetry(NamedTuple):
 
 
 class Transformation(Protocol):
-    """A symmetry of the target as a linear map of configurations and momenta."""
+    """A symmetry of the target that acts on configurations and on momenta, on each in its own way."""
 
-    def apply(self, field: Field) -> Field:
-        """The transformed field."""
+    def apply(self, x: Field, v: Momentum) -> tuple[Field, Momentum]:
+        """The transformed point of phase space."""
 
-    def undo(self, field: Field) -> Field:
-        """The field that `apply` maps to this one."""
+    def undo(self, x: Field, v: Momentum) -> tuple[Field, Momentum]:
+        """The point that `apply` maps to this one."""
 
 
 class ExactDraws(Protocol):
@@ -54,8 +57,8 @@ class ExactDraws(Protocol):
 class Target(eqx.Module):
     """Base class of all targets p(x) ∝ e^{−S(x)}.
 
-    A target implements `shape`, `local_action`, `observables` and `start`; the geometry below is that of a vector
-    space with standard normal momenta, and the force comes from autodiff: override what differs or can be faster.
+    A target implements `geometry`, `local_action`, `observables` and `start`. The force comes from autodiff: override
+    it where it can be faster.
     """
 
     #: expectation values to report, by name
@@ -64,57 +67,61 @@ class Target(eqx.Module):
     slow: ClassVar[Mapping[str, float | None]] = {}
     #: the integer-valued observable that labels topological sectors or modes: its changes are tunnellings
     sector: ClassVar[str | None] = None
-    #: whether components of x are angles, on which x·e^{εs} is not a bijection
-    compact: ClassVar[bool] = False
+    #: fields that are couplings: training may change them step by step; `gamma` multiplies the action
+    couplings: ClassVar[tuple[str, ...]] = ()
 
     @property
     @abstractmethod
-    def shape(self) -> tuple[int, ...]:
-        """Shape of one configuration, without the chain axis."""
+    def geometry(self) -> Geometry:
+        """Where configurations live."""
 
     @abstractmethod
     def local_action(self, x: Field) -> Float[Array, "*sites chain"]:
         """Terms that add up to the action; kept apart so that differences can be summed term by term."""
 
     @abstractmethod
-    def observables(self, x: Field) -> dict[str, PerChain]:
+    def observables(self, x: Field) -> dict[str, Observed]:
         """What is measured after each trajectory."""
 
     @abstractmethod
     def start(self, key: Key[Array, ""], kind: Start, chains: int, dtype: jnp.dtype) -> Field:
-        """Initial configurations, hot or cold; exact ones come from `exact_draws`."""
+        """Initial configurations, hot or cold, at this precision; exact ones come from `exact_draws`."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of one configuration, without the chain axis."""
+        return self.geometry.shape
 
     def action(self, x: Field) -> PerChain:
         """S(x)."""
         return sum_sites(self.local_action(x))
 
-    def force(self, x: Field) -> Field:
-        """∂S/∂x."""
-        return jax.grad(lambda y: jnp.sum(self.action(y)))(x)
+    def force(self, x: Field) -> Momentum:
+        """∂S/∂x along the tangent vectors of the geometry."""
+        return self.geometry.gradient(self.action, x)
 
-    def momentum(self, key: Key[Array, ""], x: Field) -> Field:
-        """Momenta v ~ e^{−K(v)} that belong to the configurations x."""
-        return rng.normal(key, x.shape, x.dtype)
+    def forces(self) -> tuple[Force, ...]:
+        """Parts that add up to the force, the slowest first: each may have a time scale of its own."""
+        return (self.force,)
 
-    def local_kinetic(self, v: Field) -> Float[Array, "*sites chain"]:
-        """Terms that add up to the kinetic energy K(v) = ½ Σ v²."""
-        return 0.5 * v * v
+    @rng.by_chain
+    def refresh(self, key: Key[Array, ""], x: Field) -> Self:
+        """The target with its auxiliary fields (pseudofermions) drawn anew, given x; drawn with every momentum."""
+        return self
 
-    def drift(self, x: Field, displacement: Field) -> Field:
-        """X moved by a displacement in the tangent space (a group would use its exponential map here)."""
-        return x + displacement
-
-    def wrap(self, x: Field) -> Field:
-        """The canonical representative of x, for coordinates that are not unique."""
-        return x
-
-    def features(self, x: Field) -> Float[Array, "feature *field chain"]:
-        """How a network sees x: functions of each component that are as periodic as it is."""
-        return x[None]
-
-    def random_transformation(self, key: Key[Array, ""]) -> "Transformation | None":
-        """A uniformly drawn symmetry that acts on configurations and momenta alike, where there are any."""
+    @rng.by_chain
+    def random_transformation(self, key: Key[Array, ""]) -> Transformation | None:
+        """A uniformly drawn symmetry, the same for all chains, where there are any."""
         return None
+
+    def with_couplings(self, values: Mapping[str, Any]) -> Self:
+        """The same target at other couplings."""
+        for name, value in values.items():
+            if name not in self.couplings:
+                raise TypeError(f"{type(self).__name__} has no coupling '{name}': there are {self.couplings}")
+            dtype = getattr(self, name).dtype
+            self = eqx.tree_at(lambda t: getattr(t, name), self, jnp.asarray(value).astype(dtype))  # noqa: B023
+        return self
 
     def symmetries(self) -> dict[str, Symmetry]:
         """Transformations that leave the action invariant, by name."""
@@ -125,13 +132,12 @@ class Target(eqx.Module):
         return {}
 
     def slow_variance(self, name: str) -> float | None:
-        """The exact variance of a slow observable in units of the square of its changes, which are ±1 for a charge.
+        """The exact variance of a slow observable in units of the square of its changes, if these are all of a size.
 
         It bounds the autocorrelation time of a run in which the observable hardly ever changes. None stands for an
         observable that has lost its memory when it changes.
         """
-        second, mean = self.exact().get(f"{name}_squared"), self.slow[name]
-        return None if second is None or mean is None else second - mean**2
+        return None
 
     def test_functions(self, x: Field) -> dict[str, PerChain]:
         """What a test of exactness looks at: `moments`, and more where more exact values are known."""
@@ -143,28 +149,13 @@ class Target(eqx.Module):
         return None
 
 
-def sum_sites(terms: Float[Array, "*sites chain"]) -> PerChain:
-    """Sum over all axes but the chains."""
-    return jnp.sum(terms, axis=tuple(range(terms.ndim - 1)))
-
-
-def energy_change(target: Target, old: tuple[Field, Field], new: tuple[Field, Field]) -> PerChain:
+def energy_change(target: Target, old: tuple[Field, Momentum], new: tuple[Field, Momentum]) -> PerChain:
     """ΔH = H(x′, v′) − H(x, v), differences first: H itself is of order V, and float32 would lose digits of ΔH.
 
     NaN where x′ is not finite, even if the action does not look there: accept/reject must not let it pass.
     """
     (x, v), (x_new, v_new) = old, new
+    kinetic_energy = target.geometry.local_kinetic
     potential = sum_sites(target.local_action(x_new) - target.local_action(x))
-    kinetic = sum_sites(target.local_kinetic(v_new) - target.local_kinetic(v))
+    kinetic = sum_sites(kinetic_energy(v_new) - kinetic_energy(v))
     return jnp.where(all_finite(x_new), potential + kinetic, jnp.nan)
-
-
-def all_finite(x: Field) -> Bool[Array, " chain"]:
-    """Whether every number of a configuration is finite."""
-    return jnp.all(jnp.isfinite(x), axis=tuple(range(x.ndim - 1)))
-
-
-#: every target the package offers, with arguments that make a small one: the conformance tests run on all of them
-registry: dict[str, Callable[[], Target]] = {}
-#: targets that a run knows by name alone, without any arguments
-standard: dict[str, Callable[[], Target]] = {}

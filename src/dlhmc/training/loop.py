@@ -8,10 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from dlhmc.geometry.contract import Field, real_dtype
 from dlhmc.layers import Trajectory
 from dlhmc.machine.devices import everywhere, spread
 from dlhmc.numerics.leaves import integer
-from dlhmc.targets.contract import Field
 from dlhmc.training.step import Algorithm, TrainState
 
 Records = dict[str, Float[Array, " step"]]
@@ -59,7 +59,7 @@ def advance(inputs: Inputs, state: TrainState, capacity: int) -> tuple[TrainStat
         filled = {name: buffers[name].at[index].set(value) for name, value in records.items()}
         return index + 1, eqx.filter(new, eqx.is_array), filled
 
-    buffers = {name: jnp.zeros(capacity, state.x.dtype) for name in algorithm.record_names}
+    buffers = {name: jnp.zeros(capacity, real_dtype(state.x)) for name in algorithm.record_names}
     _, arrays, buffers = jax.lax.while_loop(going, one, (jnp.zeros((), jnp.int32), placed(arrays), buffers))
     return eqx.combine(placed(arrays), static), everywhere(buffers)
 

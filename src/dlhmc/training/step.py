@@ -12,13 +12,14 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float, Int, Key
 
+from dlhmc.geometry.contract import Field, real_dtype
 from dlhmc.kernels.dlhmc import DLHMC, Proposal
-from dlhmc.kernels.metropolis import decide, select
+from dlhmc.kernels.metropolis import decide, probability, select
 from dlhmc.layers import Trajectory
 from dlhmc.machine.devices import averaged
 from dlhmc.numerics import rng
-from dlhmc.targets.contract import Field, Target
-from dlhmc.training.loss import Loss, Transition, smooth_acceptance
+from dlhmc.targets.contract import Target
+from dlhmc.training.loss import Loss, Transition
 from dlhmc.training.schedule import Schedule
 
 # Averages over about a hundred steps.
@@ -66,29 +67,22 @@ class TrainState(NamedTuple):
 
 
 class Algorithm(eqx.Module):
-    """The inputs of Algorithm 1: target, loss, schedules, optimiser."""
+    """The inputs of Algorithm 1: target, schedules of its couplings by name, loss, optimiser."""
 
     target: Target
-    gamma: Schedule
-    beta: Schedule | None
+    schedules: dict[str, Schedule]
     loss: Loss = eqx.field(static=True)
     optimiser: optax.GradientTransformation = eqx.field(static=True)
     symmetric: bool = eqx.field(static=True, default=False)
 
     def target_at(self, step: Int[Array, ""]) -> Target:
         """p_t(x) ∝ e^{−γ_t S_β(x)}, eq. (8)."""
-        target = self.target
-        if hasattr(target, "gamma"):
-            target = eqx.tree_at(lambda t: t.gamma, target, self.gamma(step).astype(target.gamma.dtype))
-        if self.beta is not None:
-            dtype = target.beta.dtype  # type: ignore[attr-defined]
-            target = eqx.tree_at(lambda t: t.beta, target, self.beta(step).astype(dtype))
-        return target
+        return self.target.with_couplings({name: schedule(step) for name, schedule in self.schedules.items()})
 
     def begin(self, trajectory: Trajectory, x: Field) -> TrainState:
         """The state before the first step."""
-        zero, none = jnp.zeros((), x.dtype), jnp.zeros((), jnp.int32)
-        guard = Guard(zero, zero, none, none, none, jnp.ones((), x.dtype), none, zero - jnp.inf)
+        zero, none = jnp.zeros((), real_dtype(x)), jnp.zeros((), jnp.int32)
+        guard = Guard(zero, zero, none, none, none, jnp.ones_like(zero), none, zero - jnp.inf)
         optimiser = self.optimiser.init(_trainable(trajectory))
         # Each with memory of its own, which training uses again.
         mine, good, best, x = (jax.tree.map(_copy, tree) for tree in (trajectory, trajectory, trajectory, x))
@@ -104,7 +98,7 @@ class Algorithm(eqx.Module):
     def record_names(self) -> tuple[str, ...]:
         """What `step` records, one number each."""
         of_sectors = ("tunnelling_rate", f"{self.target.sector}_jump_squared") if self.target.sector is not None else ()
-        return ("loss", "acceptance", "gradient_norm", "gamma", "nonfinite", *of_sectors)
+        return ("loss", "acceptance", "gradient_norm", "nonfinite", *self.schedules, *of_sectors)
 
     def step(
         self, seed: Int[Array, ""], step: Int[Array, ""], state: TrainState
@@ -113,7 +107,8 @@ class Algorithm(eqx.Module):
         target = self.target_at(step)
         keys = jax.random.split(rng.step_key(seed, rng.Purpose.TRAINING, step))
         inputs = (state.x, state.trajectory, target, keys)
-        by_chain = _draws_by_chain(target, state.trajectory)
+        # Each device on its own, unless it would draw the same as the others.
+        by_chain = DLHMC(target, state.trajectory).draws_by_chain
         means, x = averaged(self._of_chains, *inputs) if by_chain else self._of_chains(*inputs)
         parameters, gradient, loss = _trainable(state.trajectory), means.pop("gradient"), means["loss"]
         norm = optax.tree.norm(gradient)
@@ -132,7 +127,8 @@ class Algorithm(eqx.Module):
         new = state._replace(trajectory=trajectory, optimiser=optimiser, x=x)
         new = self._watch(step, new, means["acceptance"], -loss, usable)
         nonfinite = jnp.round(x.shape[-1] * means["nonfinite"])
-        return new, means | {"gradient_norm": norm, "gamma": self.gamma(step), "nonfinite": nonfinite}
+        couplings = {name: schedule(step) for name, schedule in self.schedules.items()}
+        return new, means | couplings | {"gradient_norm": norm, "nonfinite": nonfinite}
 
     def _of_chains(
         self, x: Field, trajectory: Trajectory, target: Target, keys: Key[Array, "2"]
@@ -143,7 +139,7 @@ class Algorithm(eqx.Module):
         def mean_loss(parameters: Trajectory) -> tuple[Array, Proposal]:
             kernel = DLHMC(target, eqx.combine(parameters, _frozen(trajectory)), self.symmetric)
             proposal = kernel.propose(propose_key, x)
-            acceptance = smooth_acceptance(proposal.energy_change)
+            acceptance = probability(proposal.energy_change)
             transition = Transition(proposal.x, proposal.v, proposal.x_new, proposal.v_new, acceptance)
             # Where the proposal is not finite A = 0, but 0 · NaN would spoil the mean over the batch.
             per_chain = jnp.where(jnp.isfinite(proposal.energy_change), self.loss(target, transition), 0)
@@ -151,23 +147,23 @@ class Algorithm(eqx.Module):
 
         (loss, proposal), gradient = jax.value_and_grad(mean_loss, has_aux=True)(_trainable(trajectory))
         decision = decide(accept_key, proposal.energy_change)
-        new = select(decision.accepted, target.wrap(proposal.x_new), x)
+        new = select(decision.accepted, target.geometry.project(proposal.x_new), x)
         means = {
             "gradient": gradient,
             "loss": loss,
             "acceptance": jnp.mean(decision.acceptance),
-            "nonfinite": jnp.mean(decision.nonfinite.astype(x.dtype)),
+            "nonfinite": jnp.mean(decision.nonfinite.astype(loss.dtype)),
         }
         if target.sector is not None:
             before, after = (target.observables(y)[target.sector] for y in (x, new))
-            means["tunnelling_rate"] = jnp.mean((before != after).astype(x.dtype))
+            means["tunnelling_rate"] = jnp.mean((before != after).astype(loss.dtype))
             means[f"{target.sector}_jump_squared"] = jnp.mean((before - after) ** 2)
         return means, new
 
     def _watch(self, step: Array, state: TrainState, acceptance: Array, objective: Array, usable: Array) -> TrainState:
         """Update the averages; restore after a collapse; keep good and best parameters."""
         guard = state.guard
-        final = self.gamma.finished(step) & (True if self.beta is None else self.beta.finished(step))
+        final = jnp.all(jnp.asarray([schedule.finished(step) for schedule in self.schedules.values()], bool))
         # The averages begin afresh when the target has become the final one.
         settled = jnp.where(final & (guard.settled <= 0), 1, jnp.where(final, guard.settled + 1, -step - 1))
         weight = jnp.maximum(_FORGET, 1 / jnp.abs(settled).astype(acceptance.dtype)).astype(acceptance.dtype)
@@ -235,15 +231,6 @@ def _if_finite(trajectory: Trajectory, fallback: Trajectory) -> Trajectory:
 
 def _copy(leaf: Any) -> Any:
     return jnp.copy(leaf) if eqx.is_array(leaf) else leaf
-
-
-def _draws_by_chain(target: Target, trajectory: Trajectory) -> bool:
-    """Whether all random numbers of a step come from `numerics.rng`, which tells the chains of one device from others.
-
-    Those of `jax.random` in a class of one's own would be the same on each of them.
-    """
-    of_target = (type(target).momentum, type(target).symmetries, type(target).random_transformation)
-    return all(draw.__module__.startswith("dlhmc.") for draw in (*of_target, type(trajectory).propose))
 
 
 def _trainable(trajectory: Trajectory) -> Trajectory:

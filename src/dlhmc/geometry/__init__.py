@@ -1,0 +1,20 @@
+"""Geometry: spaces in which configurations live, apart from any action on them."""
+
+from dlhmc.geometry.contract import Field, Geometry, Momentum, PerChain, all_finite, real_dtype, sum_sites
+from dlhmc.geometry.flat import FlatSpace
+from dlhmc.geometry.quaternions import UnitQuaternions
+from dlhmc.geometry.torus import Torus, wrap_angle
+
+__all__ = [
+    "Field",
+    "FlatSpace",
+    "Geometry",
+    "Momentum",
+    "PerChain",
+    "Torus",
+    "UnitQuaternions",
+    "all_finite",
+    "real_dtype",
+    "sum_sites",
+    "wrap_angle",
+]

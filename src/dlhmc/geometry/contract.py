@@ -1,0 +1,104 @@
+"""What a geometry is: a space of configurations with its momenta, and how one moves there.
+
+A field is x[*component, *element, chain] and a momentum v[*component, *element, chain]: elements (an angle, a link, a
+coordinate) move independently of each other, and their components together. Coordinates of a vector and angles have one
+component; an SU(2) link has four numbers and three momenta.
+"""
+
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Inexact, Key
+
+from dlhmc.numerics import rng
+
+Field = Inexact[Array, "*field chain"]
+Momentum = Float[Array, "*momentum chain"]
+PerChain = Float[Array, " chain"]
+
+
+class Geometry(eqx.Module):
+    """A space with standard normal momenta, K(v) = ½ Σ v²; geodesics are followed by `drift`."""
+
+    #: whether fields are complex numbers; momenta are real
+    is_complex: ClassVar[bool] = False
+    #: whether `drift` changes the momentum; learned layers, which move by more than the momentum, need that it does not
+    moves_momentum: ClassVar[bool] = False
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, ...]:
+        """Shape of one configuration, without the chain axis."""
+
+    @property
+    def momentum_shape(self) -> tuple[int, ...]:
+        """Shape of the momenta of one configuration."""
+        return self.shape
+
+    @property
+    def elements(self) -> tuple[int, ...]:
+        """Shape of what moves independently: the last axes of fields and momenta."""
+        return self.momentum_shape
+
+    def dtype(self, real: jnp.dtype) -> jnp.dtype:
+        """The dtype of fields at this precision."""
+        return jnp.dtype(jnp.result_type(real, jnp.complex64)) if self.is_complex else jnp.dtype(real)
+
+    @rng.by_chain
+    def momentum(self, key: Key[Array, ""], chains: int, dtype: jnp.dtype) -> Momentum:
+        """Momenta v ~ e^{−K(v)}."""
+        return rng.normal(key, (*self.momentum_shape, chains), dtype)
+
+    def local_kinetic(self, v: Momentum) -> Float[Array, "*sites chain"]:
+        """Terms that add up to the kinetic energy K(v) = ½ Σ v²."""
+        return 0.5 * v * v
+
+    @abstractmethod
+    def drift(self, x: Field, v: Momentum, displacement: Momentum) -> tuple[Field, Momentum]:
+        """x moved along the geodesic of a tangent vector, and the momentum that x takes along."""
+
+    def moved(self, x: Field, displacement: Momentum) -> Field:
+        """x moved along the geodesic of a tangent vector."""
+        return self.drift(x, displacement, displacement)[0]
+
+    @abstractmethod
+    def difference(self, start: Field, end: Field) -> Momentum:
+        """The shortest tangent vector by which `moved` leads from start to end."""
+
+    def project(self, x: Field) -> Field:
+        """The point of the space that x stands for: its canonical coordinates, free of what rounding has added."""
+        return x
+
+    @abstractmethod
+    def features(self, x: Field) -> Float[Array, "feature *element chain"]:
+        """How a network sees x: numbers for each element that are as periodic as it is."""
+
+    @property
+    def feature_count(self) -> int:
+        """Features of one element."""
+        real = jnp.result_type(float)
+        return int(jax.eval_shape(self.features, jax.ShapeDtypeStruct((*self.shape, 1), self.dtype(real))).shape[0])
+
+    def gradient(self, function: Callable[[Field], PerChain], x: Field) -> Momentum:
+        """The derivative of a function of x along all tangent vectors, by autodiff."""
+        nowhere = jnp.zeros((*self.momentum_shape, x.shape[-1]), real_dtype(x))
+        return jax.grad(lambda displacement: jnp.sum(function(self.moved(x, displacement))))(nowhere)
+
+
+def real_dtype(x: Inexact[Array, "..."]) -> jnp.dtype:
+    """The precision of real numbers that go with a field."""
+    return jnp.dtype(jnp.finfo(x.dtype).dtype)
+
+
+def sum_sites(terms: Float[Array, "*sites chain"]) -> PerChain:
+    """Sum over all axes but the chains."""
+    return jnp.sum(terms, axis=tuple(range(terms.ndim - 1)))
+
+
+def all_finite(x: Field) -> Bool[Array, " chain"]:
+    """Whether every number of a configuration is finite."""
+    return jnp.all(jnp.isfinite(x), axis=tuple(range(x.ndim - 1)))

@@ -1,0 +1,44 @@
+"""Angles: a product of circles."""
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from dlhmc.geometry.contract import Field, Geometry, Momentum
+from dlhmc.numerics import trig
+
+TWO_PI = 2 * np.pi
+
+
+def wrap_angle(x: Float[Array, "..."]) -> Float[Array, "..."]:
+    """x − 2π⌊(x + π)/2π⌋, the bracket ⌊x⌋ of eq. (4): the angle in [−π, π)."""
+    return x - TWO_PI * jnp.floor((x + np.pi) / TWO_PI)
+
+
+class Torus(Geometry):
+    """Angles in any shape; those that differ by 2π are the same point."""
+
+    sides: tuple[int, ...] = eqx.field(static=True)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Angles."""
+        return self.sides
+
+    def drift(self, x: Field, v: Momentum, displacement: Momentum) -> tuple[Field, Momentum]:
+        """x + displacement; the angle is not wrapped."""
+        return x + displacement, v
+
+    def difference(self, start: Field, end: Field) -> Momentum:
+        """The way around the circle that is shorter."""
+        return wrap_angle(end - start)
+
+    def project(self, x: Field) -> Field:
+        """All angles in [−π, π)."""
+        return wrap_angle(x)
+
+    def features(self, x: Field) -> Float[Array, "2 *element chain"]:
+        """Cosine and sine of every angle."""
+        sine, cosine = trig.sin_cos(x)
+        return jnp.stack([cosine, sine])
