@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from dlhmc.theories import EXPORTS
 
 if TYPE_CHECKING:
-    from dlhmc import kernels, layers, networks, statistics, targets, testing, training
+    from dlhmc import geometry, kernels, layers, networks, statistics, targets, testing, training
     from dlhmc.api.building import build_trajectory
     from dlhmc.api.comparing import Comparison, compare
     from dlhmc.api.loading import load, load_kernel
@@ -47,7 +47,7 @@ _HOME = {
     "targets": ("Moment", "Symmetry", "Target"),
     "training": ("Knots", "Schedule", "Transition", "jump_loss"),
 }
-_MODULES = ("kernels", "layers", "networks", "statistics", "targets", "testing", "training")
+_MODULES = ("geometry", "kernels", "layers", "networks", "statistics", "targets", "testing", "training")
 _MODULE_OF = EXPORTS | {name: f"dlhmc.{module}" for module, names in _HOME.items() for name in names}
 
 __all__ = [
@@ -85,6 +85,7 @@ __all__ = [
     "__version__",
     "build_trajectory",
     "compare",
+    "geometry",
     "jump_loss",
     "kernels",
     "layers",

@@ -1,29 +1,39 @@
 """Errors that a user can cause, and how a command ends."""
 
-import contextlib
 import enum
-import re
-from collections.abc import Iterator
+
+
+class Setting(str):
+    """The name of a setting in a sentence: `step_size` in Python, `--step-size` on the command line."""
+
+    __slots__ = ()
+
+    @property
+    def option(self) -> str:
+        """As the command line spells it."""
+        return f"--{self.replace('_', '-')}"
 
 
 class UserError(Exception):
-    """One sentence that says what is wrong and what to do; shown without a traceback."""
+    """One sentence that says what is wrong and what to do; shown without a traceback.
 
+    Its parts are texts and names of settings, so that it fits Python and the command line alike.
 
-@contextlib.contextmanager
-def in_words_of_python() -> Iterator[None]:
-    """Name arguments of functions where a sentence names options of commands.
-
-    >>> with in_words_of_python():
-    ...     raise UserError("--step-size is 0 in a--b.toml, but must be positive.")
-    Traceback (most recent call last):
-    dlhmc.errors.UserError: step_size is 0 in a--b.toml, but must be positive.
+    >>> error = UserError(Setting("step_size"), " is 0, but must be positive.")
+    >>> str(error), error.on_command_line()
+    ('step_size is 0, but must be positive.', '--step-size is 0, but must be positive.')
     """
-    try:
-        yield
-    except UserError as error:
-        said = re.sub(r"(?<!\S)--([a-z][a-z0-9-]*)", lambda option: option[1].replace("-", "_"), str(error))
-        raise UserError(said) from error.__cause__
+
+    def __init__(self, *parts: str) -> None:
+        super().__init__(*parts)
+        self.parts = parts
+
+    def __str__(self) -> str:
+        return "".join(self.parts)
+
+    def on_command_line(self) -> str:
+        """The sentence with options in place of arguments."""
+        return "".join(part.option if isinstance(part, Setting) else part for part in self.parts)
 
 
 class ExitCode(enum.IntEnum):
@@ -33,6 +43,8 @@ class ExitCode(enum.IntEnum):
     #: a check of exactness has failed
     WRONG = 1
     BAD_INPUT = 2
+    #: a sampling run has finished, but its ΔH say that it was not exact, or not in equilibrium
+    ALARM = 3
     #: another process of the run has died: "temporary failure" of a remote service, EX_UNAVAILABLE of sysexits.h
     LOST = 69
     #: the time limit has come: "try again later", as in sysexits.h

@@ -1,1 +1,1 @@
-"""Trained trajectories in files."""
+"""Trained trajectories: architectures that they are built from, and files. Free of heavy imports."""

@@ -4,7 +4,8 @@
 EXPORTS = {
     name: f"dlhmc.theories.{module}"
     for module, names in {
-        "u1.action": ("U1",),
+        "u1.plaquette_action": ("PlaquetteAction",),
+        "u1.wilson": ("U1",),
         "u1.defect": ("Defect",),
         "u1.hits": ("InstantonHits",),
         "u1.loss": ("charge_loss",),
@@ -15,4 +16,14 @@ EXPORTS = {
         "vectors.rough_well": ("RoughWell",),
     }.items()
     for name in names
+}
+
+#: theories of this package by the name that `--target` calls them, and where they are; the first is the default
+BUILT_IN = {
+    "u1": "dlhmc.theories.u1.theory:U1Theory",
+    "mixture": "dlhmc.theories.vectors.theory:mixture",
+    "ill-conditioned-gaussian": "dlhmc.theories.vectors.theory:ill_conditioned_gaussian",
+    "correlated-gaussian": "dlhmc.theories.vectors.theory:correlated_gaussian",
+    "rough-well": "dlhmc.theories.vectors.theory:rough_well",
+    "funnel": "dlhmc.theories.vectors.theory:funnel",
 }

@@ -1,9 +1,10 @@
 """All that theories offer at the top of the package: `dlhmc.theories.EXPORTS` for those who want it at once."""
 
-from dlhmc.theories.u1.action import U1
 from dlhmc.theories.u1.defect import Defect
 from dlhmc.theories.u1.hits import InstantonHits
 from dlhmc.theories.u1.loss import charge_loss
+from dlhmc.theories.u1.plaquette_action import PlaquetteAction
+from dlhmc.theories.u1.wilson import U1
 from dlhmc.theories.vectors.funnel import Funnel
 from dlhmc.theories.vectors.gaussian import Gaussian, correlated_gaussian, ill_conditioned_gaussian
 from dlhmc.theories.vectors.log_density import LogDensity
@@ -18,6 +19,7 @@ __all__ = [
     "GaussianMixture",
     "InstantonHits",
     "LogDensity",
+    "PlaquetteAction",
     "RoughWell",
     "charge_loss",
     "correlated_gaussian",

@@ -1,9 +1,9 @@
 """Defect layers: one place of the lattice opens, a unit of flux is driven through it, and it closes again.
 
 In the frame of a plaquette drawn anew for each trajectory, the steps of a leapfrog trajectory get parameters that
-depend on the distance r from that plaquette only (`rings`):
+depend on the distance r from that plaquette only (`radial`):
 
-    kick   v ← e^{s/2}·(e^{s/2}·v − curl(w·β sin x_P + c))      w, c of plaquettes, s of links; log|J| = Σ s
+    kick   v ← e^{s/2}·(e^{s/2}·v − curl(w·s′(x_P) + c))        w, c of plaquettes, s of links; log|J| = Σ s
     drift  x ← x + e·v + curl(h)                                e of links, h of plaquettes
 
 A trajectory is N_LF times kick and drift, then a last kick. In the paper's letters: s_v = s, t_v is the
@@ -28,13 +28,20 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
+from dlhmc.geometry.contract import PerChain
 from dlhmc.layers.contract import Phase, Trajectory
 from dlhmc.numerics import rng, trig
-from dlhmc.targets.contract import PerChain, Target
-from dlhmc.theories.u1.action import U1
+from dlhmc.targets.contract import Target
 from dlhmc.theories.u1.links import Links, Plaquettes, curl, plaquettes
 from dlhmc.theories.u1.patch import Patch, Window
-from dlhmc.theories.u1.radial import basis, flux_potential, link_distances, moderation, plaquette_distances
+from dlhmc.theories.u1.plaquette_action import PlaquetteAction
+from dlhmc.theories.u1.radial import (
+    basis,
+    flux_potential,
+    inverse_sqrt_multiplicity,
+    link_distances,
+    plaquette_distances,
+)
 
 T = TypeVar("T")
 Half = Float[Array, "half radius"]
@@ -101,7 +108,7 @@ class Defect(Trajectory):
         ramp = np.clip(kicks / (0.35 * number), 0, 1)
         opening = 1 - ramp[:, None] * np.exp(-(np.asarray(radii) ** 2) / (2 * width**2))
         half_at_the_end = np.where(kicks == 0, 0.5, 1.0)[:, None]
-        by, size = moderation(radii), len(radii)
+        by, size = inverse_sqrt_multiplicity(radii), len(radii)
         shift = np.tile(flux * flux_potential(radii) / number, (drifts, 1))
         return cls(
             log_base=_array(np.log(step_size)),
@@ -120,21 +127,21 @@ class Defect(Trajectory):
         return self.number
 
     @property
-    def own_forces(self) -> int:
+    def forces(self) -> int:
         """One for each kick: the force of an action whose coupling depends on the place."""
         return self.number + 1
 
     def forward(self, target: Target, x: Links, v: Links) -> Phase:
         """F with the defect at plaquette (0, 0)."""
-        return self._forward(_u1(target), x, v, jnp.zeros(2, jnp.int32))
+        return self._forward(_of_plaquettes(target), x, v, jnp.zeros(2, jnp.int32))
 
     def inverse(self, target: Target, x: Links, v: Links) -> Phase:
         """F⁻¹: the inverses of all kicks and drifts in the opposite order."""
-        target, place = _u1(target), jnp.zeros(2, jnp.int32)
-        flows, scales, drifts, log_jacobian = self._fields(target, place)
+        target, place = _of_plaquettes(target), jnp.zeros(2, jnp.int32)
+        flows, scales, drifts, log_jacobian = self._fields(target, place, x.dtype)
 
         def kick_back(x: Links, v: Links, flow: Flow, scale: Scale) -> Links:
-            return (v + scale.of_force * curl(_flow(place, x, flow))) / scale.of_momentum
+            return (v + scale.of_force * curl(_flow(target, place, x, flow))) / scale.of_momentum
 
         def step(phase: tuple[Links, Links], fields: tuple[Flow, Scale, Drift]) -> tuple[tuple[Links, Links], None]:
             x, v = phase
@@ -147,12 +154,13 @@ class Defect(Trajectory):
         (x, v), _ = jax.lax.scan(step, (x, kick_back(x, v, *last)), others, reverse=True)
         return Phase(x, v, jnp.full(x.shape[-1], -log_jacobian))
 
+    @rng.by_chain
     def propose(self, key: Key[Array, ""], target: Target, x: Links, v: Links) -> Phase:
         """F at a place drawn for all chains together, with the sign σ of the charge drawn for each chain.
 
         log|J| includes what the draw of σ adds to the exponent of accept/reject, log q(−σ|Q′) − log q(σ|Q).
         """
-        target = _u1(target)
+        target = _of_plaquettes(target)
         place_key, sign_key = jax.random.split(key)
         place = jax.random.randint(place_key, (2,), 0, jnp.asarray(target.lattice))
         lean = self._lean(target, x)
@@ -162,24 +170,21 @@ class Defect(Trajectory):
         back = jax.nn.log_sigmoid(-sign * self._lean(target, x_new)) - jax.nn.log_sigmoid(sign * lean)
         return Phase(x_new, v_new, end.log_jacobian + back)
 
-    def _lean(self, target: U1, x: Links) -> PerChain:
+    def _lean(self, target: PlaquetteAction, x: Links) -> PerChain:
         """Rather towards the sector that is more probable: log q(+|Q)/q(−|Q) = ½ log P(Q−1)/P(Q+1) ≈ Q/⟨Q²⟩.
 
         The square root balances the way there and the way back (Zanella, J. Am. Stat. Assoc. 115 (2020) 852). Any
-        function of Q is exact, so a ⟨Q²⟩ good to a few per cent is good enough: that of Gaussian plaquettes, with
-        the next term in 1/β.
+        function of Q is exact, so a ⟨Q²⟩ good to a few per cent is good enough.
         """
         if self.direction == 0:
             return jnp.zeros(x.shape[-1], x.dtype)
-        beta = (target.beta * target.gamma).astype(x.dtype)
-        variance = target.volume / (4 * np.pi**2 * beta) * (1 + 0.5 / beta)
-        return self.direction * target.charge(x) / variance
+        return self.direction * target.charge(x) / target.charge_variance(x.dtype)
 
     def layer_by_layer(self, target: Target, x: Links, v: Links) -> Phase:
         """F with the defect at plaquette (0, 0); kicks between two layers are shared, half by half."""
-        target, place = _u1(target), jnp.zeros(2, jnp.int32)
+        target, place = _of_plaquettes(target), jnp.zeros(2, jnp.int32)
         end, (xs, vs, flows) = self._run(target, x, v, place, record=True)
-        _, scales, _, _ = self._fields(target, place)
+        _, scales, _, _ = self._fields(target, place, x.dtype)
         root = scales.of_force[1:-1]
         halfway = root * vs[:-1] - 0.5 * jax.vmap(curl)(flows[:-1])
         half = jnp.sum(jnp.log(scales.of_force), axis=(1, 2, 3, 4))
@@ -188,11 +193,13 @@ class Defect(Trajectory):
         vs = jnp.concatenate([halfway, end.v[None]])
         return Phase(xs, vs, jnp.broadcast_to(log_jacobian[:, None], (len(self), x.shape[-1])))
 
-    def _forward(self, target: U1, x: Links, v: Links, place: Int[Array, "2"]) -> Phase:
+    def _forward(self, target: PlaquetteAction, x: Links, v: Links, place: Int[Array, "2"]) -> Phase:
         return self._run(target, x, v, place, record=False)[0]
 
-    def _run(self, target: U1, x: Links, v: Links, place: Int[Array, "2"], *, record: bool) -> tuple[Phase, Any]:
-        flows, scales, drifts, log_jacobian = self._fields(target, place)
+    def _run(
+        self, target: PlaquetteAction, x: Links, v: Links, place: Int[Array, "2"], *, record: bool
+    ) -> tuple[Phase, Any]:
+        flows, scales, drifts, log_jacobian = self._fields(target, place, x.dtype)
         # The flow is carried, because what a loop carries is written to memory: fused with the curl, its sines would
         # be computed four times.
         Carry = tuple[Links, Links, Plaquettes]
@@ -205,22 +212,23 @@ class Defect(Trajectory):
             next_flow, scale, drift = fields
             v = kick(v, flow, scale)
             x = x + _displacement(place, v, drift)
-            carry = (x, v, _flow(place, x, next_flow))
+            carry = (x, v, _flow(target, place, x, next_flow))
             return carry, carry if record else None
 
         first, following = jax.tree.map(lambda a: a[0], flows), jax.tree.map(lambda a: a[1:], flows)
         fields = following, _but_last(scales), drifts
-        (x, v, flow), recorded = jax.lax.scan(step, (x, v, _flow(place, x, first)), fields)
+        (x, v, flow), recorded = jax.lax.scan(step, (x, v, _flow(target, place, x, first)), fields)
         return Phase(x, kick(v, flow, _last(scales)), jnp.full(x.shape[-1], log_jacobian)), recorded
 
-    def _fields(self, target: U1, place: Int[Array, "2"]) -> tuple[Flow, Scale, Drift, Array]:
+    def _fields(
+        self, target: PlaquetteAction, place: Int[Array, "2"], dtype: jnp.dtype
+    ) -> tuple[Flow, Scale, Drift, Array]:
         """All kicks (flow and scale) and drifts as fields around the plaquette `place`, and log|J| = Σ s.
 
         The defect moves and the configuration stays: these fields have no chain axis, so that costs nothing. They are
         made anew at each place rather than moved there, for which a lattice on several devices would be sent around.
         """
-        by = moderation(self.radii)
-        dtype = target.beta.dtype
+        by = inverse_sqrt_multiplicity(self.radii)
 
         def on(hats: Array, half: Half) -> Array:
             return jnp.tensordot(half.astype(dtype) * jnp.asarray(by, dtype), hats, axes=1)[..., None]
@@ -229,7 +237,6 @@ class Defect(Trajectory):
         on_links = basis(self.radii, link_distances(target.lattice, place)).astype(dtype)
         weight = _mirror(on(on_plaquettes, self.weight), self.number + 1)
         base = jnp.exp(self.log_base).astype(dtype)
-        coupling = (target.beta * target.gamma).astype(dtype)
         patches: tuple[tuple[Patch, Array] | None, Patch | None] = (None, None)
         if self.patches is not None:
             of_kicks, of_drifts = self.patches
@@ -239,7 +246,7 @@ class Defect(Trajectory):
             padded = jax.tree.map(lambda a: _mirror(_pad(a, (kicks + 1) // 2), kicks), of_kicks)
             patches = (padded, sign), jax.tree.map(lambda a: _mirror(a, self.number), of_drifts)
         flow = Flow(
-            coupling * base * weight,
+            base * weight,
             _mirror_odd(on(on_plaquettes, _GENTLE * self.push), self.number + 1),
             patches[0],
         )
@@ -252,10 +259,10 @@ class Defect(Trajectory):
         return flow, Scale(jnp.exp(scale), jnp.exp(0.5 * scale)), drift, jnp.sum(scale)
 
 
-def _flow(place: Int[Array, "2"], x: Links, flow: Flow) -> Plaquettes:
-    """w·β sin x_P + c, the derivative of the action in the defect by each plaquette; a network adds to it."""
+def _flow(target: PlaquetteAction, place: Int[Array, "2"], x: Links, flow: Flow) -> Plaquettes:
+    """w·s′(x_P) + c, the derivative of the action in the defect by each plaquette; a network adds to it."""
     angles = plaquettes(x)
-    result = flow.weight * trig.sin(angles) + flow.push
+    result = flow.weight * target.plaquette_force(angles) + flow.push
     if flow.patch is None:
         return result
     network, sign = flow.patch
@@ -301,7 +308,7 @@ def _mirror_odd(half: Array, number: int) -> Array:
     return jnp.concatenate([_pad(half, (number + 1) // 2), -half[::-1]])
 
 
-def _u1(target: Target) -> U1:
-    if not isinstance(target, U1):
-        raise TypeError("defect layers are made for the U1 target only")
+def _of_plaquettes(target: Target) -> PlaquetteAction:
+    if not isinstance(target, PlaquetteAction):
+        raise TypeError("defect layers are made for U(1) theories whose action is a function of the plaquettes")
     return target

@@ -9,59 +9,61 @@ from rich.console import Console
 from rich.table import Table
 
 from dlhmc.errors import ExitCode
+from dlhmc.plans.sampling import SamplePlan
+from dlhmc.plans.training import TrainPlan
 from dlhmc.report import draw
 from dlhmc.report.charts import BLUE, VERMILION
-from dlhmc.report.histories import Charges, charge_chart
-from dlhmc.runs.config import SampleConfig, TrainConfig
+from dlhmc.report.histories import Chain, history_chart
 from dlhmc.runs.directory import RunDirectory, read_json
-from dlhmc.runs.history import History
-from dlhmc.runs.sampling import sample
 from dlhmc.runs.summary import shown_mean, shown_time
-from dlhmc.runs.training import train
+from dlhmc.settings import merged
+from dlhmc.theories.u1.figures import HISTORY, Q_Z, in_words
+from dlhmc.theories.u1.theory import U1Settings, U1Theory
 
 _ROWS = ("plaquette", "charge_squared", "sine_charge_squared")
 
 
-def demo(out: Path, trajectories: int, steps: int, console: Console) -> ExitCode:
+def demo(out: Path, trajectories: int, steps: int, console: Console, settings: U1Settings | None = None) -> ExitCode:
     """Train on 16×16 at β = 7, sample with HMC and with the trained sampler, print both and draw the charges."""
+    settings = settings or U1Settings()
+    where, target = in_words(settings), merged({"target": U1Theory.name}, settings)
     # Never into an earlier demo: the first number that is free.
     out = next(out / str(number) for number in count(1) if not (out / str(number)).exists())
-    console.print("[bold]training[/bold] a sampler for 16×16 at β = 7", highlight=False)
-    code = train(TrainConfig(steps=steps), out / "training", console)
+    console.print(f"[bold]training[/bold] a sampler for {where}", highlight=False)
+    _, code = TrainPlan.from_table(target | {"steps": steps}).run(out / "training", console)
     if code is not ExitCode.OK:
         return code
-    configs = {
-        "HMC": SampleConfig(trajectories=trajectories, warmup=300),
-        "trained": SampleConfig(trajectories=trajectories, warmup=100, model=str(out / "training")),
+    samplers: dict[str, dict[str, Any]] = {
+        "HMC": {"warmup": 300},
+        "trained": {"warmup": 100, "model": str(out / "training")},
     }
-    summaries, histories = {}, {}
-    for label, config in configs.items():
-        console.print(f"[bold]{label}[/bold] on 16×16 at β = 7", highlight=False)
+    summaries, chains = {}, []
+    for (label, sampler), colour in zip(samplers.items(), (BLUE, VERMILION), strict=True):
+        console.print(f"[bold]{label}[/bold] on {where}", highlight=False)
         directory = RunDirectory(out / label.lower())
-        code = sample(config, directory.path, console, show_results=False)
+        plan = SamplePlan.from_table(target | sampler | {"trajectories": trajectories})
+        work, code = plan.run(directory.path, console, show_results=False)
         if code is not ExitCode.OK:
             return code
         summaries[label] = read_json(directory.summary, directory.identity())
-        histories[label] = np.asarray(History.open(directory.history, "r").array("charge")[:, 0])
-    console.print(_table(summaries))
+        chains.append(Chain(label, np.asarray(work.history.array("charge")[:, 0]), colour))
+    console.print(_table(summaries, where))
     console.print("τ_int: trajectories until the charge is forgotten; 0.5 is that of independent draws")
-    colours = zip(histories.items(), (BLUE, VERMILION), strict=True)
-    charges = [Charges(label, values, colour) for (label, values), colour in colours]
-    chart = charge_chart("topology", "Topological charge of one chain, 16×16 at β = 7", charges)
+    chart = history_chart("topology", f"Topological charge of one chain, {where}", HISTORY, Q_Z, chains)
     picture = draw.save(chart, out)[0]
     console.print(f"picture: {picture}", highlight=False, soft_wrap=True)
     return ExitCode.OK
 
 
-def _table(summaries: dict[str, dict[str, Any]]) -> Table:
-    table = Table(title="16×16, β = 7: the same theory, twice", title_justify="left")
+def _table(summaries: dict[str, dict[str, Any]], where: str) -> Table:
+    table = Table(title=f"{where}: the same theory, twice", title_justify="left")
     table.add_column("")
     for label in summaries:
         table.add_column(label, justify="right")
     table.add_column("exact", justify="right")
     for name in _ROWS:
         entries = [summary[name] for summary in summaries.values()]
-        measured = [f"{shown_mean(entry)} ({entry['z']:+.1f}σ)" for entry in entries]
+        measured = [shown_mean(entry) + ("" if entry["z"] is None else f" ({entry['z']:+.1f}σ)") for entry in entries]
         table.add_row(name.replace("_", " "), *measured, f"{entries[0]['exact']:.6f}")
     table.add_row("acceptance", *(f"{summary['acceptance']:.3f}" for summary in summaries.values()))
     table.add_row("leapfrog steps", *(f"{summary['leapfrog_steps']}" for summary in summaries.values()))

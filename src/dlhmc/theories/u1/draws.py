@@ -14,10 +14,11 @@ from numpy.polynomial.legendre import leggauss
 from numpy.typing import NDArray
 from scipy import special
 
+from dlhmc.geometry.contract import sum_sites
+from dlhmc.geometry.torus import TWO_PI, wrap_angle
 from dlhmc.numerics import rng, trig
 from dlhmc.numerics.leaves import leaf
-from dlhmc.targets.contract import sum_sites
-from dlhmc.theories.u1.links import TWO_PI, Links, Plaquettes, from_plaquettes, gauge_transform, wrap_angle
+from dlhmc.theories.u1.links import Links, Plaquettes, from_plaquettes, gauge_transform
 
 # Box–Muller from 65 bits never exceeds √(130 ln 2) = 9.49.
 _LARGEST_NORMAL = 9.5
@@ -91,7 +92,7 @@ def _quantile_cubics(beta: float) -> NDArray[np.float64]:
 
 
 def _upper_quantile(beta: float, log_tail: NDArray[np.float64]) -> NDArray[np.float64]:
-    """X ∈ [0, π] with log ∫_x^π f = log_tail, by bisection on panels integrated with Gauss–Legendre."""
+    """x ∈ [0, π] with log ∫_x^π f = log_tail, by bisection on panels integrated with Gauss–Legendre."""
     edges = np.linspace(0, np.pi, 4001)
     nodes, weights = leggauss(16)
     norm = TWO_PI * special.ive(0, beta)

@@ -106,6 +106,12 @@ def sine_charge_squared(beta: float, volume: int) -> float:
     return (x * mean_cos - x**2 * mean_n2) / (4 * math.pi**2)
 
 
+@lru_cache(maxsize=1)
+def _legendre() -> tuple[Array, Array]:
+    """Gauss–Legendre nodes and weights on [−1, 1], which take most of the time of a quadrature."""
+    return np.polynomial.legendre.leggauss(_NODES)
+
+
 @lru_cache(maxsize=64)
 def _quadrature(beta: float) -> tuple[Array, Array]:
     """Gauss–Legendre nodes x in [0, π] and weights of the density ∝ e^{β cos x}, the weights summing to one.
@@ -113,7 +119,7 @@ def _quadrature(beta: float) -> tuple[Array, Array]:
     Where the density is narrow the interval ends at 16/√β, beyond which less than machine precision is left.
     Every integrand it is used for is even in x.
     """
-    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
+    nodes, weights = _legendre()
     x = 0.5 * min(math.pi, 16 / math.sqrt(beta)) * (1 + nodes)
     w = weights * np.exp(-2 * beta * np.sin(x / 2) ** 2)
     w /= np.sum(w)

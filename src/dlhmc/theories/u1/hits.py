@@ -1,29 +1,43 @@
 """Instanton hits: the strongest hand-made move for the topology of 2D U(1), added to any other kernel."""
 
+from typing import Any, NamedTuple
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Bool, Float, Key
 
-from dlhmc.kernels.contract import Info, Kernel, RoundTrip, State
+from dlhmc.geometry.contract import Field, Momentum, PerChain, sum_sites
+from dlhmc.geometry.torus import wrap_angle
+from dlhmc.kernels.contract import Kernel, RoundTrip
 from dlhmc.kernels.metropolis import decide, select
 from dlhmc.numerics import rng
-from dlhmc.targets.contract import Field, sum_sites
-from dlhmc.theories.u1.action import U1
-from dlhmc.theories.u1.links import instanton, wrap_angle
+from dlhmc.theories.u1.links import instanton
+from dlhmc.theories.u1.plaquette_action import PlaquetteAction
+
+
+class HitsInfo(NamedTuple):
+    """As `dlhmc.Info`, and how the hits fared."""
+
+    acceptance: PerChain
+    accepted: Bool[Array, " chain"]
+    energy_change: PerChain
+    nonfinite: Bool[Array, " chain"]
+    #: fraction of accepted hits
+    hits: PerChain
 
 
 class InstantonHits(Kernel):
     """After each step of `kernel`, `number` times: add ± the field of charge one, then accept or reject."""
 
     kernel: Kernel
-    target: U1
+    target: PlaquetteAction
     number: int = eqx.field(static=True)
 
     def __init__(self, kernel: Kernel, number: int) -> None:
-        if not isinstance(kernel.target, U1):
-            raise TypeError("instanton hits are made for the U1 target only")
+        if not isinstance(kernel.target, PlaquetteAction):
+            raise TypeError("instanton hits are made for U(1) theories whose action is a function of the plaquettes")
         self.kernel, self.target, self.number = kernel, kernel.target, number
 
     @property
@@ -31,7 +45,20 @@ class InstantonHits(Kernel):
         """Those of the kernel between the hits."""
         return self.kernel.leapfrog_steps
 
-    def round_trip(self, x: Field, v: Field) -> RoundTrip | None:
+    @property
+    def forces(self) -> int:
+        """Those of the kernel between the hits."""
+        return self.kernel.forces
+
+    def describe(self) -> dict[str, Any]:
+        """The kernel between the hits, and their number."""
+        return self.kernel.describe() | {"hits": self.number}
+
+    def init(self, x: Field) -> Any:
+        """The state of the kernel between the hits."""
+        return self.kernel.init(x)
+
+    def round_trip(self, x: Field, v: Momentum) -> RoundTrip | None:
         """Of the kernel between the hits."""
         return self.kernel.round_trip(x, v)
 
@@ -43,7 +70,7 @@ class InstantonHits(Kernel):
         """The same with another step size of the kernel between the hits."""
         return InstantonHits(self.kernel.with_step_size(step_size), self.number)
 
-    def step(self, key: Key[Array, ""], state: State) -> tuple[State, Info]:
+    def step(self, key: Key[Array, ""], state: Any) -> tuple[Any, HitsInfo]:
         """One step of the kernel, then the hits."""
         kernel_key, hits_key = jax.random.split(key)
         state, info = self.kernel.step(kernel_key, state)
@@ -63,4 +90,6 @@ class InstantonHits(Kernel):
 
         start = (state.x, jnp.zeros_like(info.acceptance), info.nonfinite)
         x, hits, nonfinite = jax.lax.fori_loop(0, self.number, hit, start)
-        return State(x), info._replace(nonfinite=nonfinite, hits=hits / np.asarray(self.number, hits.dtype))
+        hits = hits / np.asarray(self.number, hits.dtype)
+        # What the kernel keeps about the configuration before the hits is computed anew.
+        return self.kernel.init(x), HitsInfo(info.acceptance, info.accepted, info.energy_change, nonfinite, hits)

@@ -11,18 +11,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
+from dlhmc.geometry.torus import TWO_PI, wrap_angle
 from dlhmc.machine.devices import lattice_is_split
 
 Links = Float[Array, "2 x t chain"]
 Plaquettes = Float[Array, "x t chain"]
 Sites = Float[Array, "x t chain"]
-
-TWO_PI = 2 * np.pi
-
-
-def wrap_angle(x: Float[Array, "..."]) -> Float[Array, "..."]:
-    """X − 2π⌊(x + π)/2π⌋, the bracket ⌊x⌋ of eq. (4): the angle in [−π, π)."""
-    return x - TWO_PI * jnp.floor((x + np.pi) / TWO_PI)
 
 
 def shift(field: Float[Array, "..."], by: int, axis: int) -> Float[Array, "..."]:
@@ -108,15 +102,22 @@ class LatticeTransformation(eqx.Module):
     reflected: tuple[Bool[Array, ""], Bool[Array, ""]]
     transposed: Bool[Array, ""] | None
 
-    def apply(self, field: Links) -> Links:
-        """The transformed links or momenta."""
+    def apply(self, x: Links, v: Links) -> tuple[Links, Links]:
+        """The transformed links and momenta."""
+        return self._apply(x), self._apply(v)
+
+    def undo(self, x: Links, v: Links) -> tuple[Links, Links]:
+        """Those that `apply` maps to these."""
+        return self._undo(x), self._undo(v)
+
+    def _apply(self, field: Links) -> Links:
         if self.transposed is not None:
             field = jnp.where(self.transposed, transpose(field), field)
         for axis in (0, 1):
             field = jnp.where(self.reflected[axis], reflect(field, axis), field)
         return self._sign(field.dtype) * translate(field, self.shift)
 
-    def undo(self, field: Links) -> Links:
+    def _undo(self, field: Links) -> Links:
         """Each step is its own inverse, but for the translation."""
         field = self._sign(field.dtype) * translate(field, -self.shift)
         for axis in (1, 0):

@@ -57,7 +57,7 @@ def basis(radii: Sequence[float], distances: Float[Array, "*field"]) -> Float[Ar
     return jnp.stack([jnp.clip(jnp.minimum(*sides), 0, 1) for sides in zip(rising, falling, strict=True)])
 
 
-def moderation(radii: Sequence[float]) -> Numbers:
+def inverse_sqrt_multiplicity(radii: Sequence[float]) -> Numbers:
     """1/√(number of plaquettes that a hat function moves), as on a large lattice; the bulk counts as a square.
 
     Parameters are multiplied by it: otherwise the bulk would move hundreds of links at the rate of one.

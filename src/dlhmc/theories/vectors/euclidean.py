@@ -7,6 +7,7 @@ The toys are those of Levy, Hoffman, Sohl-Dickstein, "Generalizing Hamiltonian M
 import math
 from abc import abstractmethod
 from collections.abc import Callable
+from typing import ClassVar
 
 import equinox as eqx
 import jax
@@ -16,6 +17,7 @@ from jaxtyping import Array, Bool, Float, Key
 from numpy.polynomial.legendre import leggauss
 from numpy.typing import ArrayLike, NDArray
 
+from dlhmc.geometry.flat import FlatSpace
 from dlhmc.names import Start
 from dlhmc.numerics import rng
 from dlhmc.targets.contract import Target
@@ -31,17 +33,15 @@ WATCHED = 3
 class Euclidean(Target):
     """p(x) ∝ e^{−γ S(x)} on vectors; γ is an array leaf, as are all parameters."""
 
+    couplings: ClassVar[tuple[str, ...]] = ("gamma",)
+
     gamma: eqx.AbstractVar[Float[Array, ""]]
     dim: eqx.AbstractVar[int]
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        """(dim,)."""
-        return (self.dim,)
-
-    def slow_variance(self, name: str) -> float | None:
-        """Unknown in units of its changes: a coordinate changes by any amount."""
-        return None
+    def geometry(self) -> FlatSpace:
+        """Coordinates."""
+        return FlatSpace((self.dim,))
 
     @abstractmethod
     def _spread(self) -> Float[Array, ""]:

@@ -11,8 +11,9 @@ from jaxtyping import Array, Float, Key
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
+from dlhmc.geometry.contract import PerChain, sum_sites
 from dlhmc.numerics import rng
-from dlhmc.targets.contract import Moment, PerChain, Symmetry, registry, standard, sum_sites
+from dlhmc.targets.contract import Moment, Symmetry
 from dlhmc.theories.vectors.euclidean import REACH, Euclidean, Points, mean_functional, positive, quadrature, whole
 
 
@@ -76,7 +77,7 @@ class Funnel(Euclidean):
         }
 
     def symmetries(self) -> dict[str, Symmetry]:
-        """X_i → −x_i for all i, at the same v."""
+        """x_i → −x_i for all i, at the same v."""
         return {"reflection": Symmetry(lambda _, x: x.at[1:].multiply(-1), frozenset({"tanh_x1"}))}
 
     def test_functions(self, x: Points) -> dict[str, PerChain]:
@@ -118,7 +119,3 @@ class Funnel(Euclidean):
     def exact_draws(self) -> Self:
         """Itself: see `draw`."""
         return self
-
-
-registry["funnel"] = lambda: Funnel(dim=3, sigma=1.5, gamma=0.9)
-standard["funnel"] = Funnel

@@ -11,8 +11,9 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 from numpy.typing import ArrayLike
 
+from dlhmc.geometry.contract import PerChain, sum_sites
 from dlhmc.numerics import rng
-from dlhmc.targets.contract import Moment, PerChain, Symmetry, registry, standard, sum_sites
+from dlhmc.targets.contract import Moment, Symmetry
 from dlhmc.theories.vectors.euclidean import WATCHED, Euclidean, Points, host, positive, whole
 
 
@@ -66,7 +67,7 @@ class Gaussian(Euclidean):
         return x if self.axes is None else jnp.matmul(self.axes.T.astype(x.dtype), x, precision="highest")
 
     def _from_axes(self, y: Points) -> Points:
-        """X = Σ_k u_k y_k."""
+        """x = Σ_k u_k y_k."""
         return y if self.axes is None else jnp.matmul(self.axes.astype(y.dtype), y, precision="highest")
 
     def _precisions(self, dtype: jnp.dtype) -> Float[Array, "dim 1"]:
@@ -91,7 +92,7 @@ class Gaussian(Euclidean):
         }
 
     def symmetries(self) -> dict[str, Symmetry]:
-        """X → −x."""
+        """x → −x."""
         return {"point reflection": Symmetry(lambda _, x: -x, frozenset({"widest", "narrowest"}))}
 
     def test_functions(self, x: Points) -> dict[str, PerChain]:
@@ -117,7 +118,7 @@ class Gaussian(Euclidean):
         return values | {f"x{i} x{j}": float(covariance[i, j]) for i in watched for j in watched if i <= j}
 
     def draw(self, key: Key[Array, ""], chains: int, dtype: jnp.dtype) -> Points:
-        """X = Σ_k u_k σ_k z_k/√γ with z standard normal."""
+        """x = Σ_k u_k σ_k z_k/√γ with z standard normal."""
         z = rng.normal(key, (self.dim, chains), dtype)
         return self._from_axes(z / jnp.sqrt(self._precisions(dtype)))
 
@@ -162,9 +163,3 @@ def _orthogonal(axes: ArrayLike, dim: int) -> Float[Array, "dim dim"]:
     if not isinstance(leaf, jax.core.Tracer) and not np.allclose(host(leaf).T @ host(leaf), np.eye(dim), atol=1e-5):
         raise ValueError("the columns of axes must be orthonormal")
     return leaf
-
-
-registry["ill-conditioned-gaussian"] = lambda: ill_conditioned_gaussian(dim=5, gamma=0.8)
-registry["correlated-gaussian"] = lambda: correlated_gaussian()
-standard["ill-conditioned-gaussian"] = ill_conditioned_gaussian
-standard["correlated-gaussian"] = correlated_gaussian

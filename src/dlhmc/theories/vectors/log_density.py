@@ -10,7 +10,8 @@ from jax.tree_util import Partial
 from jaxtyping import Array, Float
 from numpy.typing import ArrayLike
 
-from dlhmc.targets.contract import Moment, PerChain, registry
+from dlhmc.geometry.contract import PerChain
+from dlhmc.targets.contract import Moment
 from dlhmc.theories.vectors.euclidean import (
     WATCHED,
     Euclidean,
@@ -106,8 +107,10 @@ def _scalar_function(name: str, function: PointFunction, dim: int) -> PointFunct
     return function if isinstance(function, eqx.Module | Partial) else Partial(function)
 
 
+def banana_target() -> LogDensity:
+    """A curved valley, for tests."""
+    return LogDensity(_banana, dim=2)
+
+
 def _banana(x: Float[Array, " dim"]) -> Float[Array, ""]:
     return -0.5 * (x[0] ** 2 + (x[1] - x[0] ** 2) ** 2)
-
-
-registry["log-density"] = lambda: LogDensity(_banana, dim=2)

@@ -11,9 +11,10 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 from numpy.typing import ArrayLike
 
+from dlhmc.geometry.contract import PerChain, sum_sites
 from dlhmc.names import Start
 from dlhmc.numerics import rng
-from dlhmc.targets.contract import Moment, PerChain, Symmetry, registry, standard, sum_sites
+from dlhmc.targets.contract import Moment, Symmetry
 from dlhmc.theories.vectors.euclidean import (
     REACH,
     Euclidean,
@@ -165,7 +166,3 @@ class GaussianMixture(Euclidean):
     def exact_draws(self) -> Self:
         """Itself: see `draw`."""
         return self
-
-
-registry["mixture"] = lambda: GaussianMixture(separation=2.0, variance=0.3, dim=3, gamma=0.7)
-standard["mixture"] = GaussianMixture

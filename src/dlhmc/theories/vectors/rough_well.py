@@ -10,8 +10,9 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 from numpy.typing import ArrayLike
 
+from dlhmc.geometry.contract import PerChain, sum_sites
 from dlhmc.numerics import rng, trig
-from dlhmc.targets.contract import Moment, PerChain, Symmetry, registry, standard, sum_sites
+from dlhmc.targets.contract import Moment, Symmetry
 from dlhmc.theories.vectors.euclidean import (
     REACH,
     Euclidean,
@@ -68,7 +69,7 @@ class RoughWell(Euclidean):
         return {"x0": x[0], "squared_norm": sum_sites(x * x), "roughness": roughness}
 
     def symmetries(self) -> dict[str, Symmetry]:
-        """X → −x."""
+        """x → −x."""
         return {"point reflection": Symmetry(lambda _, x: -x, frozenset({"x0"}))}
 
     def test_functions(self, x: Points) -> dict[str, PerChain]:
@@ -104,7 +105,3 @@ class RoughWell(Euclidean):
     def exact_draws(self) -> Self:
         """Itself: see `draw`."""
         return self
-
-
-registry["rough-well"] = lambda: RoughWell(dim=3, eta=0.1, gamma=1.5)
-standard["rough-well"] = RoughWell

@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import math
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,18 +10,20 @@ from typing import Any, NamedTuple
 from rich.console import Console
 
 from dlhmc.comparison import command as comparing
-from dlhmc.comparison.command import RESULTS, compare
+from dlhmc.comparison.command import RESULTS
 from dlhmc.errors import ExitCode, UserError
 from dlhmc.machine import processes
-from dlhmc.report import comparisons as of_comparisons
+from dlhmc.plans import training
 from dlhmc.report.command import report
-from dlhmc.report.comparisons import Comparison
-from dlhmc.runs import training
+from dlhmc.report.comparisons import ComparedRun
+from dlhmc.report.costs import cost_table
+from dlhmc.report.curves import read_curves
+from dlhmc.report.families import Family
 from dlhmc.runs.directory import RunDirectory, new_run, old_run, open_run
-from dlhmc.runs.loop import PLAIN, Conditions
+from dlhmc.runs.loop import PLAIN, ExecutionOptions
 from dlhmc.runs.progress import format_duration
-from dlhmc.theories.u1.radial import default_radii
-from dlhmc.theories.u1.reproduction.config import ReproduceConfig, comparison_name, training_name
+from dlhmc.theories.u1.figures import U1Figures
+from dlhmc.theories.u1.reproduction.settings import ReproduceSettings, comparison_name, training_name
 
 REPORT, TABLES = "report.html", "tables"
 # Until the first training run has shown how long one takes.
@@ -40,25 +41,30 @@ class Part(NamedTuple):
     seconds: float
 
 
-def reproduce(config: ReproduceConfig, path: Path, console: Console, *, quiet: bool = False) -> ExitCode:
+def reproduce(settings: ReproduceSettings, path: Path, console: Console, *, quiet: bool = False) -> ExitCode:
     """Everything, in a new directory."""
-    with new_run("reproduce", config, path):
-        return _run(config, path, console, quiet=quiet)
+    RunDirectory(path).refuse_if_taken()
+    _require_feasible(settings, path)
+    with new_run("reproduce", dataclasses.asdict(settings), path):
+        return _run(settings, path, console, quiet=quiet)
 
 
-def resume(path: Path, console: Console, conditions: Conditions = PLAIN) -> ExitCode:
+def resume(path: Path, console: Console, options: ExecutionOptions | None = None) -> ExitCode:
     """Go on with what is not done yet."""
-    if conditions._replace(quiet=False) != PLAIN or processes.several():
+    options = options or PLAIN
+    if options._replace(quiet=False) != PLAIN or processes.several():
         raise UserError("A reproduction runs in one process on one device, without limits: leave such options out.")
-    with old_run("reproduce", ReproduceConfig, path) as (_, config):
-        return _run(config, path, console, quiet=conditions.quiet)
+    with old_run("reproduce", path) as (directory, table):
+        settings = ReproduceSettings.from_table(table, str(directory.config))
+        return _run(settings, path, console, quiet=options.quiet)
 
 
 def show_results(path: Path, console: Console) -> dict[str, Any]:
     """The comparisons that are done, by β."""
-    _, config = open_run("reproduce", ReproduceConfig, path)
+    directory, table = open_run("reproduce", path)
+    settings = ReproduceSettings.from_table(table, str(directory.config))
     results = {}
-    for beta in config.betas:
+    for beta in settings.betas:
         if (path / comparison_name(beta) / RESULTS).exists():
             console.print(f"β = {beta:g}", style="bold", highlight=False)
             results[f"{beta:g}"] = comparing.show_results(path / comparison_name(beta), console)
@@ -67,8 +73,18 @@ def show_results(path: Path, console: Console) -> dict[str, Any]:
     return results
 
 
-def _run(config: ReproduceConfig, path: Path, console: Console, *, quiet: bool) -> ExitCode:
-    parts = list(_parts(config, path, console, quiet=quiet))
+def _require_feasible(settings: ReproduceSettings, path: Path) -> None:
+    """Refuse what cannot run; all of it before the first hour is spent."""
+    if settings.curves is not None:
+        read_curves(Path(settings.curves))
+    for index in range(len(settings.betas)):
+        settings.comparison(index, path)
+        for number in settings.leapfrog_steps:
+            settings.training(index, number, None)
+
+
+def _run(settings: ReproduceSettings, path: Path, console: Console, *, quiet: bool) -> ExitCode:
+    parts = list(_parts(settings, path, console, quiet=quiet))
     shown = Console(quiet=True) if quiet else console
     for number, part in enumerate(parts, start=1):
         left = sum(other.seconds for other in parts[number - 1 :] if not other.done())
@@ -84,64 +100,55 @@ def _run(config: ReproduceConfig, path: Path, console: Console, *, quiet: bool) 
         if code is not ExitCode.OK:
             shown.print(f"go on with  dlhmc resume {path}", markup=False, highlight=False, soft_wrap=True)
             return code
-    _write_tables(config, path)
-    report([path], path / REPORT, shown)
-    comparisons = _comparisons(config, path)
-    if (answer := of_comparisons.headline(comparisons[-1])) is not None:
+    figures = U1Figures()
+    family = Family([ComparedRun.open(path / comparison_name(beta)) for beta in settings.betas], figures.axis)
+    _write_costs(figures, family, path / TABLES)
+    report([path], path / REPORT, shown, None if settings.curves is None else Path(settings.curves))
+    if (answer := figures.headline(family.last)) is not None:
         shown.print(answer, highlight=False, markup=False)
     return ExitCode.OK
 
 
-def _parts(config: ReproduceConfig, path: Path, console: Console, *, quiet: bool) -> Iterator[Part]:
+def _parts(settings: ReproduceSettings, path: Path, console: Console, *, quiet: bool) -> Iterator[Part]:
     """Train for one coupling, compare there, go on to the next."""
-    for index, beta in enumerate(config.betas):
-        for number in config.leapfrog_steps:
+    for index, beta in enumerate(settings.betas):
+        for number in settings.leapfrog_steps:
             run = path / training_name(beta, number)
-            before = path / training_name(config.betas[index - 1], number) if index else None
             yield Part(
                 f"train {number} layers at β = {beta:g}",
                 RunDirectory(run).summary.exists,
-                _training(config, index, number, before, run, console, quiet=quiet),
+                functools.partial(_train, settings, index, number, run, console, quiet=quiet),
                 _SECONDS_OF_TRAINING,
             )
         run = path / comparison_name(beta)
         yield Part(
             f"compare at β = {beta:g}",
             functools.partial(_compared, run),
-            _comparison(config, index, path, run, console, quiet=quiet),
-            config.comparison(index, path).budget + _SECONDS_OF_PREPARATION,
+            functools.partial(_compare, settings, index, run, console, quiet=quiet),
+            settings.budget(index) + _SECONDS_OF_PREPARATION,
         )
 
 
-def _training(
-    config: ReproduceConfig, index: int, number: int, before: Path | None, run: Path, console: Console, *, quiet: bool
-) -> Callable[[], ExitCode]:
-    def start_or_go_on() -> ExitCode:
-        if RunDirectory(run).checkpoints.exists():
-            return training.resume(run, console, Conditions(quiet=quiet))
-        _remove(run)
-        settings = config.training(index, number, before)
-        if settings.network != "dense":
-            # The radii of the last coupling serve for all, so that parameters can be handed on.
-            settings = dataclasses.replace(settings, radii=default_radii(3 * math.sqrt(config.betas[-1])))
-        return training.train(settings, run, console, Conditions(quiet=quiet))
-
-    return start_or_go_on
+def _train(
+    settings: ReproduceSettings, index: int, number: int, run: Path, console: Console, *, quiet: bool
+) -> ExitCode:
+    """Start, or go on."""
+    options = ExecutionOptions(quiet=quiet)
+    if RunDirectory(run).checkpoints.exists():
+        return training.resume(run, console, options)
+    _remove(run)
+    before = run.parent / training_name(settings.betas[index - 1], number) if index else None
+    return settings.training(index, number, before).run(run, console, options)[1]
 
 
-def _comparison(
-    config: ReproduceConfig, index: int, path: Path, run: Path, console: Console, *, quiet: bool
-) -> Callable[[], ExitCode]:
-    def start_anew() -> ExitCode:
-        """A race that was stopped starts again: its samplers have to run side by side."""
-        _remove(run)
-        return compare(config.comparison(index, path), run, console, quiet=quiet)
-
-    return start_anew
+def _compare(settings: ReproduceSettings, index: int, run: Path, console: Console, *, quiet: bool) -> ExitCode:
+    """Start anew: the samplers of a race have to run side by side."""
+    _remove(run)
+    return settings.comparison(index, run.parent).run(run, console, quiet=quiet)
 
 
 def _compared(run: Path) -> bool:
-    return (run / RESULTS).exists() and not Comparison.open(run).results.interrupted
+    return (run / RESULTS).exists() and not ComparedRun.open(run).results.interrupted
 
 
 def _remove(path: Path) -> None:
@@ -149,13 +156,9 @@ def _remove(path: Path) -> None:
         shutil.rmtree(path)
 
 
-def _comparisons(config: ReproduceConfig, path: Path) -> list[Comparison]:
-    return [Comparison.open(path / comparison_name(beta)) for beta in config.betas]
-
-
-def _write_tables(config: ReproduceConfig, path: Path) -> None:
+def _write_costs(figures: U1Figures, family: Family, folder: Path) -> None:
     """One row for each β as CSV and Markdown; those of all samplers are with the comparisons."""
-    table = of_comparisons.cost_table(_comparisons(config, path))
-    (path / TABLES).mkdir(exist_ok=True)
-    (path / TABLES / "cost.md").write_text(table.markdown(), encoding="utf-8")
-    (path / TABLES / "cost.csv").write_text(table.comma_separated(), encoding="utf-8")
+    table = cost_table(family, figures.moves)
+    folder.mkdir(exist_ok=True)
+    (folder / "cost.md").write_text(table.markdown(), encoding="utf-8")
+    (folder / "cost.csv").write_text(table.comma_separated(), encoding="utf-8")

@@ -1,8 +1,9 @@
-"""Two-dimensional U(1) lattice gauge theory on a periodic Lx × Lt lattice (section 4 of the paper).
+"""U(1) gauge theories in two dimensions whose action is a function of the plaquettes (section 4 of the paper).
 
-Links are angles x[μ, i, j, chain], with U_μ(n) = e^{i x_μ(n)} at the site n = (i, j).
+Links are angles x[μ, i, j, chain], with U_μ(n) = e^{i x_μ(n)} at the site n = (i, j) of a periodic Lx × Lt lattice.
 """
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from typing import ClassVar
 
@@ -10,16 +11,14 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, ArrayLike, Float, Key
+from jaxtyping import Array, Float, Key
 
+from dlhmc.geometry.contract import PerChain, sum_sites
+from dlhmc.geometry.torus import TWO_PI, Torus, wrap_angle
 from dlhmc.names import Start
 from dlhmc.numerics import rng, trig
-from dlhmc.numerics.leaves import leaf
-from dlhmc.targets.contract import Moment, PerChain, Symmetry, Target, registry, sum_sites
-from dlhmc.theories.u1 import exact as u1_exact
-from dlhmc.theories.u1.draws import U1Draws
+from dlhmc.targets.contract import Moment, Symmetry, Target
 from dlhmc.theories.u1.links import (
-    TWO_PI,
     LatticeTransformation,
     Links,
     Plaquettes,
@@ -30,21 +29,13 @@ from dlhmc.theories.u1.links import (
     rotate,
     translate,
     transpose,
-    wrap_angle,
 )
 
-# Sizes of Wilson loops and charges that tests of exactness look at, beside the moments.
-_LOOPS = ((1, 2), (2, 1), (2, 2))
-_CHARGES = range(-4, 5)
 
+class PlaquetteAction(Target):
+    """p(x) ∝ e^{−Σ_P s(x_P)} for any periodic s: a subclass has `plaquette_action`, and whatever couplings it needs.
 
-class U1(Target):
-    """p(x) ∝ e^{−γ S_β(x)} with the Wilson action S_β(x) = β Σ_P (1 − cos x_P), eq. (3).
-
-    >>> target = U1((16, 16), beta=7.0)
-    >>> x = target.start(jax.random.key(0), "cold", chains=4, dtype=jnp.float32)
-    >>> target.action(x).tolist()
-    [0.0, 0.0, 0.0, 0.0]
+    Charges, hits, defect layers and the charge loss work for all of them.
     """
 
     moments: ClassVar[Mapping[str, Moment]] = {
@@ -54,40 +45,43 @@ class U1(Target):
     }
     slow: ClassVar[Mapping[str, float | None]] = {"charge": 0.0, "sine_charge": 0.0}
     sector: ClassVar[str | None] = "charge"
-    compact: ClassVar[bool] = True
 
-    lattice: tuple[int, int] = eqx.field(static=True)
-    beta: Float[Array, ""]
-    gamma: Float[Array, ""]
+    lattice: eqx.AbstractVar[tuple[int, int]]
 
-    def __init__(self, lattice: tuple[int, int], beta: ArrayLike, gamma: ArrayLike = 1.0) -> None:
-        self.lattice = lattice
-        self.beta, self.gamma = leaf(beta), leaf(gamma)
+    @abstractmethod
+    def plaquette_action(self, angles: Plaquettes) -> Plaquettes:
+        """s(x_P) of each plaquette, couplings included."""
+
+    def plaquette_force(self, angles: Plaquettes) -> Plaquettes:
+        """s′(x_P)."""
+        return jax.grad(lambda a: jnp.sum(self.plaquette_action(a)))(angles)
+
+    def stiffness(self) -> Float[Array, ""]:
+        """s″(0): plaquettes fluctuate by about its inverse root."""
+        origin = jnp.zeros((), jnp.result_type(float))
+        return jax.grad(lambda a: self.plaquette_force(a[None, None, None])[0, 0, 0])(origin)
+
+    def charge_variance(self, dtype: jnp.dtype) -> Float[Array, ""]:
+        """About ⟨Q²⟩: that of independent Gaussian plaquettes."""
+        return self.volume / (4 * np.pi**2 * self.stiffness().astype(dtype))
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        """(2, Lx, Lt): a link for each direction and site."""
-        return (2, *self.lattice)
+    def geometry(self) -> Torus:
+        """An angle for each direction and site."""
+        return Torus((2, *self.lattice))
 
     @property
     def volume(self) -> int:
         """The number of sites, which is the number of plaquettes."""
         return self.lattice[0] * self.lattice[1]
 
-    def _coupling(self, dtype: jnp.dtype) -> Float[Array, ""]:
-        return self.beta.astype(dtype) * self.gamma.astype(dtype)
-
-    # The action and its force.
-
     def local_action(self, x: Links) -> Plaquettes:
-        """γβ (1 − cos x_P) for each plaquette, eq. (3)."""
-        # 1 − cos x = 2 sin²(x/2) keeps its relative precision where x_P is small, that is at large β.
-        half_sine = trig.sin(0.5 * plaquettes(x))
-        return (2 * self._coupling(x.dtype)) * half_sine * half_sine
+        """s(x_P) for each plaquette."""
+        return self.plaquette_action(plaquettes(x))
 
     def force(self, x: Links) -> Links:
-        """∂S/∂x, with ∂S/∂x_P = γβ sin x_P."""
-        return curl(self._coupling(x.dtype) * trig.sin(plaquettes(x)))
+        """∂S/∂x."""
+        return curl(self.plaquette_force(plaquettes(x)))
 
     # Observables.
 
@@ -119,11 +113,10 @@ class U1(Target):
         angles = (jnp.sum(x[0], axis=0), jnp.sum(x[1], axis=1))
         return jnp.stack([jnp.stack([trig.cos(a).mean(axis=0), trig.sin(a).mean(axis=0)]) for a in angles])
 
-    # Geometry: angles.
-
-    def wrap(self, x: Links) -> Links:
-        """All links in [−π, π)."""
-        return wrap_angle(x)
+    def slow_variance(self, name: str) -> float | None:
+        """The charge changes by ±1, so that its variance is what it takes, where ⟨Q²⟩ is known."""
+        second, mean = self.exact().get("charge_squared"), self.slow.get(name)
+        return None if name != "charge" or second is None or mean is None else second - mean**2
 
     def start(self, key: Key[Array, ""], kind: Start, chains: int, dtype: jnp.dtype) -> Links:
         """Hot: uniform links; cold: all links 0."""
@@ -131,11 +124,6 @@ class U1(Target):
         if kind == "cold":
             return jnp.zeros(shape, dtype)
         return TWO_PI * rng.uniform(key, shape, dtype) - np.pi
-
-    def features(self, x: Links) -> Float[Array, "2 2 x t chain"]:
-        """Cosine and sine of every link."""
-        sine, cosine = trig.sin_cos(x)
-        return jnp.stack([cosine, sine])
 
     # Symmetries. An observable is odd where the orientation of the plaquettes is reversed.
 
@@ -161,6 +149,7 @@ class U1(Target):
             table["rotation"] = Symmetry(lambda _, x: rotate(x))
         return table
 
+    @rng.by_chain
     def random_transformation(self, key: Key[Array, ""]) -> LatticeTransformation:
         """A uniform element of the group of translations, reflections, charge conjugation, on squares transposition."""
         shift_key, sign_key = jax.random.split(key)
@@ -169,39 +158,3 @@ class U1(Target):
         return LatticeTransformation(
             shift, conjugate, (first, second), swap if self.lattice[0] == self.lattice[1] else None
         )
-
-    # Ground truth.
-
-    def test_functions(self, x: Links) -> dict[str, PerChain]:
-        """The moments, larger Wilson loops, Polyakov loops, and the distribution of the charge."""
-        functions = super().test_functions(x)
-        for m, n in _LOOPS:
-            functions[f"loop {m}x{n}"] = self.wilson_loop(x, m, n)
-        polyakov = self.polyakov_loops(x)
-        for direction, part in np.ndindex(2, 2):
-            functions[f"polyakov {direction} {part}"] = polyakov[direction, part]
-        charge = self.charge(x)
-        return functions | {f"P(Q = {q})": (charge == q).astype(x.dtype) for q in _CHARGES}
-
-    def exact(self) -> dict[str, float]:
-        """Exact finite-volume values; they hold for the annealed action too, which is Wilson's at γβ."""
-        beta, volume = float(self.beta) * float(self.gamma), self.volume
-        values = {
-            "plaquette": u1_exact.plaquette(beta, volume),
-            "charge_squared": u1_exact.charge_squared(beta, volume),
-            "sine_charge_squared": u1_exact.sine_charge_squared(beta, volume),
-        }
-        values |= {f"loop {m}x{n}": u1_exact.wilson_loop(beta, volume, m * n) for m, n in _LOOPS}
-        values |= {f"polyakov {direction} {part}": 0.0 for direction, part in np.ndindex(2, 2)}
-        probabilities = u1_exact.charge_distribution(beta, volume, _CHARGES)
-        # Rarer charges are too few for the central limit theorem.
-        common = {q: float(p) for q, p in zip(_CHARGES, probabilities, strict=True) if p > 1e-3}
-        return values | {f"P(Q = {q})": p for q, p in common.items()}
-
-    def exact_draws(self) -> U1Draws:
-        """The sampler of independent configurations."""
-        return U1Draws.build(self.lattice, float(self.beta) * float(self.gamma))
-
-
-registry["u1"] = lambda: U1((4, 6), beta=2.5, gamma=0.8)
-registry["u1-square"] = lambda: U1((4, 4), beta=1.5)

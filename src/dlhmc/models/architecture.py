@@ -1,0 +1,64 @@
+"""What an architecture is: settings from which the layers of a trajectory are built. Free of heavy imports."""
+
+import dataclasses
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, Self
+
+from msgspec import Meta
+
+from dlhmc.settings import Positive, Settings
+
+if TYPE_CHECKING:
+    from dlhmc.layers import Trajectory
+    from dlhmc.targets import Target
+
+# No trajectory comes near this; a file from a stranger may say anything.
+Layers = Annotated[int, Meta(ge=1, le=10_000)]
+
+
+class TrainingDefaults(NamedTuple):
+    """What suits an architecture where nothing else is said."""
+
+    steps: int
+    learning_rate: float
+    gamma_start: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Architecture(Settings):
+    """Base class: one for each kind of layers, with all that is to be said about them."""
+
+    #: what `--network` calls it
+    name: ClassVar[str]
+    #: in a few words
+    meaning: ClassVar[str] = ""
+    training: ClassVar[TrainingDefaults]
+    #: settings from which parameters start, which layers that are trained already do not care about
+    only_before_training: ClassVar[tuple[str, ...]] = ("step_size",)
+
+    leapfrog_steps: Layers = 10
+    """leapfrog layers in a trajectory, each with parameters of its own"""
+    step_size: Positive | None = None
+    """size of all steps before training; what suits the target if not given"""
+
+    @classmethod
+    def suits(cls, target: "Target") -> bool:
+        """Whether such layers can be built for the target."""
+        return True
+
+    @classmethod
+    def builds(cls, trajectory: "Trajectory") -> bool:
+        """Whether layers are of this kind."""
+        return False
+
+    @classmethod
+    def handed_on(cls, couplings: list[float]) -> dict[str, Any]:
+        """Settings that parameters need in common to be handed on from one coupling to the next."""
+        return {}
+
+    def completed(self, target: "Target") -> Self:
+        """With values that suit the target in place of those that are not given."""
+        return self
+
+    def build(self, target: "Target", key: Any) -> "Trajectory":
+        """New layers; `completed` has been called."""
+        raise NotImplementedError

@@ -1,0 +1,95 @@
+"""The paper's architecture: leapfrog layers with dense networks. Free of heavy imports."""
+
+import dataclasses
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
+
+from msgspec import Meta
+
+from dlhmc.errors import Setting, UserError
+from dlhmc.models.architecture import Architecture, TrainingDefaults
+from dlhmc.names import MaskName, RuleName
+
+if TYPE_CHECKING:
+    from dlhmc.layers import LayerStack, PositionRule, Trajectory
+    from dlhmc.networks import NetworkFactory
+    from dlhmc.targets import Target
+
+Hidden = Annotated[tuple[Annotated[int, Meta(ge=1, le=10**6)], ...], Meta(min_length=1, max_length=100)]
+
+
+@dataclasses.dataclass(frozen=True)
+class DenseArchitecture(Architecture):
+    """Dense networks give 0 until they are trained, so that training starts from HMC."""
+
+    name: ClassVar[str] = "dense"
+    meaning: ClassVar[str] = "the paper's networks, for any target"
+    training: ClassVar[TrainingDefaults] = TrainingDefaults(steps=5000, learning_rate=1e-3, gamma_start=0.5)
+
+    hidden: Hidden = (256, 256, 256)
+    """sizes of the hidden layers of the networks"""
+    rule: RuleName | None = None
+    """position update: circle (for angles), affine (the paper's, for vectors) or shift (for all)"""
+    mask: MaskName = "random"
+    """which half of x is updated first: a random half for each layer, or a checkerboard"""
+
+    @classmethod
+    def builds(cls, trajectory: "Trajectory") -> bool:
+        """Stacks of layers with networks."""
+        from dlhmc.layers import LayerStack
+
+        return isinstance(trajectory, LayerStack)
+
+    def completed(self, target: "Target") -> Self:
+        """Steps of 0.1, and the rule that suits the geometry."""
+        from dlhmc.layers.position import default_rule
+
+        rule = self.rule or default_rule(target.geometry)
+        return dataclasses.replace(self, step_size=self.step_size or 0.1, rule=rule)
+
+    def build(self, target: "Target", key: Any) -> "Trajectory":
+        """New layers; `completed` has been called."""
+        from dlhmc.layers.position import RULES, default_rule
+        from dlhmc.networks import Dense
+
+        hidden, rule = self.hidden, self.rule or default_rule(target.geometry)
+        return leapfrog_layers(self, target, key, lambda k, geometry: Dense(k, geometry, hidden), RULES[rule]())
+
+
+def leapfrog_layers(
+    settings: DenseArchitecture, target: "Target", key: Any, make_network: "NetworkFactory", rule: "PositionRule"
+) -> "LayerStack":
+    """Leapfrog layers with networks and a position rule of any kind."""
+    import equinox as eqx
+    import jax
+    import jax.numpy as jnp
+
+    from dlhmc.layers import LayerStack, LeapfrogLayer
+    from dlhmc.layers.masks import checkerboard_mask, random_mask
+
+    geometry = target.geometry
+    if geometry.moves_momentum:
+        raise UserError(
+            "Leapfrog layers need a geometry whose drift leaves the momentum as it is; this one's does not."
+        )
+    if not rule.suits(geometry):
+        from dlhmc.layers.position import RULES
+
+        fitting = [name for name, kind in RULES.items() if kind().suits(geometry)]
+        raise UserError(
+            f"The rule {type(rule).__name__} is no bijection of this target's fields, so no accept/reject could make "
+            "it exact: use ",
+            Setting("rule"),
+            f" {' or '.join(fitting)}.",
+        )
+    log_step = jnp.log(jnp.asarray(settings.step_size or 0.1, float))
+
+    def layer(key_and_parity: Any) -> LeapfrogLayer:
+        key, parity = key_and_parity
+        v_key, x_key, mask_key = jax.random.split(key, 3)
+        elements = geometry.elements
+        mask = random_mask(mask_key, elements) if settings.mask == "random" else checkerboard_mask(elements) ^ parity
+        networks = (make_network(v_key, geometry), make_network(x_key, geometry))
+        return LeapfrogLayer(*networks, mask, log_step, log_step, rule)
+
+    number = settings.leapfrog_steps
+    return LayerStack(eqx.filter_vmap(layer)((jax.random.split(key, number), jnp.arange(number) % 2 == 0)))

@@ -1,0 +1,176 @@
+"""A sampling run of the command line: theory, sampler, moves, amounts."""
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Self, cast
+
+from dlhmc.errors import Setting, UserError
+from dlhmc.names import Scheme
+from dlhmc.plans.tables import absolute, divided, theory_of
+from dlhmc.runs.settings import SampleAmounts
+from dlhmc.settings import Count, Positive, Settings, merged
+from dlhmc.theories.contract import Moves, TargetSettings, Theory
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from dlhmc.errors import ExitCode
+    from dlhmc.runs.loop import ExecutionOptions
+    from dlhmc.runs.sampling import Sampler, Sampling
+
+_FIRST_GUESS_OF_STEP_SIZE = 0.1
+
+
+@dataclasses.dataclass(frozen=True)
+class SamplerSettings(Settings):
+    """Which kernel."""
+
+    kernel: Literal["hmc", "exact", "dlhmc"] = "hmc"
+    """hmc, or exact for independent configurations; dlhmc with a model"""
+    leapfrog_steps: Count = 20
+    """integrator steps in a trajectory of HMC"""
+    step_size: Positive | None = None
+    """size of an integrator step; tuned if not given"""
+    integrator: Scheme = "leapfrog"
+    """leapfrog, or omelyan (second-order minimum norm)"""
+    model: str | None = None
+    """training run or model file to sample with; then the kernel is dlhmc"""
+
+    def __post_init__(self) -> None:
+        """A model makes the kernel a learned one."""
+        super().__post_init__()
+        if (self.kernel == "dlhmc") != (self.model is not None):
+            if self.kernel == "exact" or self.model is None:
+                raise UserError(
+                    "A learned kernel needs a model and an exact one has none: give ",
+                    Setting("model"),
+                    " or ",
+                    Setting("kernel"),
+                    ".",
+                )
+            object.__setattr__(self, "kernel", "dlhmc")
+        object.__setattr__(self, "model", absolute(self.model))
+
+
+@dataclasses.dataclass(frozen=True)
+class SamplePlan:
+    """All of it."""
+
+    theory: Theory
+    target: TargetSettings
+    sampler: SamplerSettings
+    moves: Moves
+    amounts: SampleAmounts
+
+    @staticmethod
+    def parts(theory: Theory) -> dict[str, type[Settings]]:
+        """The classes of settings, by the field that holds them."""
+        return {"sampler": SamplerSettings, "target": theory.settings, "moves": theory.moves, "amounts": SampleAmounts}
+
+    @classmethod
+    def from_table(cls, table: Mapping[str, Any], where: str = "The table") -> Self:
+        """From one flat table."""
+        theory = theory_of(table)
+        parts = cls.parts(theory)
+        values: Any = dict(zip(parts, divided(table, list(parts.values()), ["target"], where), strict=True))
+        return cls(theory, **values)
+
+    def table(self) -> dict[str, Any]:
+        """As one flat table."""
+        return merged({"target": self.theory.name}, self.target, self.sampler, self.moves, self.amounts)
+
+    @property
+    def default_directory(self) -> Path:
+        """Where the run goes if nobody says so."""
+        target = self.target.label or self.theory.name
+        parts = (self.sampler.kernel, self.moves.label, target, f"seed{self.amounts.seed}")
+        return Path("runs") / "-".join(part for part in parts if part)
+
+    def build(self) -> "tuple[Sampler, dict[str, Path]]":
+        """Target and kernel, in the precision that JAX is set to, and the files that they come from."""
+        from dlhmc.kernels import HMC, Exact, Kernel
+        from dlhmc.kernels.integrators import INTEGRATORS
+        from dlhmc.models.model import Model
+        from dlhmc.runs.sampling import Sampler, exact_draws
+
+        target, settings = self.target.build(), self.sampler
+        inputs: dict[str, Path] = {}
+        kernel: Kernel
+        if settings.kernel == "exact":
+            kernel = Exact(target, exact_draws(target))
+        elif settings.model is not None:
+            model = Model.open(settings.model)
+            model.require_target(self.theory.name, self.target)
+            kernel, inputs = model.kernel(target), {"model": model.path}
+        else:
+            step_size = _FIRST_GUESS_OF_STEP_SIZE if settings.step_size is None else settings.step_size
+            kernel = HMC(target, step_size, settings.leapfrog_steps, INTEGRATORS[settings.integrator])
+        tune = settings.step_size is None and kernel.tunable_step_size() is not None
+        return Sampler(self.moves.applied(kernel), tune), inputs
+
+    def run(
+        self,
+        path: Path,
+        console: "Console",
+        options: "ExecutionOptions | None" = None,
+        *,
+        resuming: bool = False,
+        show_results: bool = True,
+    ) -> "tuple[Sampling, ExitCode]":
+        """Do it, in a directory."""
+        import jax
+
+        from dlhmc.runs.loop import PLAIN
+        from dlhmc.runs.sampling import sample
+
+        with jax.enable_x64(self.amounts.float64):
+            sampler, inputs = self.build()
+            return sample(
+                sampler,
+                self.amounts,
+                self.table(),
+                path,
+                console,
+                options or PLAIN,
+                inputs=inputs,
+                resuming=resuming,
+                show_results=show_results,
+            )
+
+
+def resume(path: Path, console: "Console", options: "ExecutionOptions | None" = None) -> "ExitCode":
+    """Go on with an interrupted run."""
+    return reopened(path).run(path, console, options, resuming=True)[1]
+
+
+def reopened(path: Path) -> SamplePlan:
+    """The plan of an earlier run."""
+    from dlhmc.runs.directory import open_run, require_rebuildable
+
+    directory, table = open_run("sample", path)
+    require_rebuildable("sample", table, path)
+    return SamplePlan.from_table(table, str(directory.config))
+
+
+def check_run(path: Path, console: "Console") -> "tuple[ExitCode, dict[str, Any]]":
+    """The rounding errors of a run, finished or not, at its last checkpoint."""
+    import jax
+
+    from dlhmc.runs import sampling
+    from dlhmc.runs.directory import RunDirectory, require_same_inputs
+
+    plan = reopened(path)
+    with jax.enable_x64(plan.amounts.float64):
+        sampler, inputs = plan.build()
+        directory = RunDirectory(path)
+        require_same_inputs(directory, inputs)
+        return sampling.check_run(sampler, plan.amounts, directory, console)
+
+
+def defaults_of_model(name: str) -> dict[str, Any]:
+    """The settings that name the target a model was trained for."""
+    from dlhmc.models.model import Model
+
+    theory, settings = Model.open(name).target_settings
+    return cast(dict[str, Any], {"target": theory} | dataclasses.asdict(settings))

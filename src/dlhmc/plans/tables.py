@@ -1,0 +1,62 @@
+"""From one flat table to the settings of several classes."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from dlhmc.errors import Setting, UserError
+from dlhmc.settings import Settings, hints_of, picked, require_known
+from dlhmc.theories import registry
+from dlhmc.theories.contract import Theory
+
+S = TypeVar("S", bound=Settings)
+
+
+def theory_of(table: Mapping[str, Any]) -> Theory:
+    """The theory that a table names, or the default one."""
+    name = table.get("target", registry.default())
+    if not isinstance(name, str):
+        raise UserError(Setting("target"), f" is {name!r}, but must be one of {', '.join(registry.names())}.")
+    return registry.theory(name)
+
+
+def divided(
+    table: Mapping[str, Any], kinds: Sequence[type[Settings]], names: Sequence[str], where: str
+) -> list[Settings]:
+    """The settings of each class; a key that none of them has is refused, unless it says nothing.
+
+    Settings of another network or theory say nothing where they have their default values, as files of all settings do.
+    """
+    known = [*names, *(name for kind in kinds for name in hints_of(kind))]
+    unknown = {key: value for key, value in table.items() if key not in known}
+    for key, value in unknown.items():
+        owners = owners_of(key)
+        if not owners:
+            require_known({key: value}, known, where)
+        if not any(_is_default(kind, key, value) for kind in owners.values()):
+            raise out_of_place(key, owners)
+    return [picked(kind, table) for kind in kinds]
+
+
+def out_of_place(key: str, owners: Iterable[str]) -> UserError:
+    """What to say of a setting that would be ignored."""
+    return UserError(Setting(key), f" is for {' and '.join(owners)}, not for this run: leave it out.")
+
+
+def owners_of(key: str) -> dict[str, type[Settings]]:
+    """Whom a setting is for, and the class that has it: theories and networks."""
+    found: dict[str, type[Settings]] = {f"the network {name}": kind for name, kind in registry.architectures().items()}
+    for theory in registry.all_theories():
+        kinds = {"": theory.settings, " in sampling": theory.moves, " in training": theory.schedules}
+        found |= {f"the target {theory.name}{what}": kind for what, kind in kinds.items()}
+    return {owner: kind for owner, kind in found.items() if key in hints_of(kind)}
+
+
+def _is_default(kind: type[Settings], name: str, value: object) -> bool:
+    default = getattr(kind(), name)
+    return value == default or (isinstance(default, tuple) and isinstance(value, list) and tuple(value) == default)
+
+
+def absolute(model: str | None) -> str | None:
+    """A model by a name that means the same in every directory."""
+    return model if model is None or not Path(model).exists() else str(Path(model).resolve())

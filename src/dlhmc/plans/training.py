@@ -1,0 +1,258 @@
+"""A training run of the command line: theory, layers, loss, schedules, optimiser, amounts."""
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Self, cast
+
+import tyro
+from msgspec import Meta
+
+from dlhmc.errors import Setting, UserError
+from dlhmc.models.architecture import Architecture
+from dlhmc.plans.tables import absolute, divided, theory_of
+from dlhmc.runs.settings import OptimiserSettings, TrainAmounts
+from dlhmc.settings import Settings, merged
+from dlhmc.theories import registry
+from dlhmc.theories.contract import CouplingSchedules, TargetSettings, Theory
+
+if TYPE_CHECKING:
+    import optax
+    from rich.console import Console
+
+    from dlhmc.errors import ExitCode
+    from dlhmc.layers import Trajectory
+    from dlhmc.runs.loop import ExecutionOptions
+    from dlhmc.runs.training import Training
+    from dlhmc.targets import Target
+    from dlhmc.training import Algorithm, Schedule
+
+
+@dataclasses.dataclass(frozen=True)
+class ObjectiveSettings(Settings):
+    """What is minimised, and how the target changes meanwhile."""
+
+    loss: str | None = None
+    """what training minimises; what suits the target if not given"""
+    symmetric: bool = False
+    """draw a symmetry of the target for each trajectory"""
+    gamma_start: Annotated[float, Meta(gt=0, le=1)] | None = None
+    """annealing factor γ at the beginning; 1 for none, what suits the layers if not given"""
+    anneal: Annotated[float, Meta(ge=0, le=1)] = 0.5
+    """fraction of the steps during which couplings change to their final values"""
+    gamma_knots: tuple[float, ...] = ()
+    """an annealing schedule of one's own: pairs of a fraction of the steps and a γ, the last γ being 1"""
+    model: Annotated[str | None, tyro.conf.arg(aliases=("--from",))] = None
+    """training run or model file whose parameters to start from"""
+
+    def __post_init__(self) -> None:
+        """Knots come in pairs."""
+        super().__post_init__()
+        knots = self.gamma_knots
+        times, gammas = knots[0::2], knots[1::2]
+        fine = len(times) == len(gammas) and all(0 <= t <= 1 for t in times) and all(0 < g <= 1 for g in gammas)
+        fine = fine and list(times) == sorted(times) and (not gammas or gammas[-1] == 1)
+        self.require(fine, "gamma_knots", "pairs of a fraction (rising) and a γ in (0, 1], the last γ being 1")
+        object.__setattr__(self, "model", absolute(self.model))
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainPlan:
+    """All of it; what suits the target and the layers has been filled in."""
+
+    theory: Theory
+    target: TargetSettings
+    architecture: Architecture
+    schedules: CouplingSchedules
+    objective: ObjectiveSettings
+    optimiser: OptimiserSettings
+    amounts: TrainAmounts
+
+    @staticmethod
+    def parts(theory: Theory, network: str) -> dict[str, type[Settings]]:
+        """The classes of settings, by the field that holds them."""
+        return {
+            "target": theory.settings,
+            "architecture": registry.architecture(network),
+            "schedules": theory.schedules,
+            "objective": ObjectiveSettings,
+            "optimiser": OptimiserSettings,
+            "amounts": TrainAmounts,
+        }
+
+    @classmethod
+    def from_table(cls, table: Mapping[str, Any], where: str = "The table") -> Self:
+        """From one flat table."""
+        theory = theory_of(table)
+        network = table.get("network") or theory.network
+        parts = cls.parts(theory, network)
+        names = ["target", "network"]
+        values: Any = dict(zip(parts, divided(table, list(parts.values()), names, where), strict=True))
+        return cls(theory, **values).settled()
+
+    def settled(self) -> Self:
+        """With all that suits the target and the layers in place of what was not given."""
+        target, defaults = self.target.build(), type(self.architecture).training
+        require_suiting(type(self.architecture), target)
+        loss, _ = registry.loss_for(target, self.objective.loss)
+        annealed = "gamma" in target.couplings
+        gamma_start = self.objective.gamma_start or (defaults.gamma_start if annealed else 1.0)
+        if not annealed and (gamma_start != 1 or self.objective.gamma_knots):
+            raise UserError("This target has no factor γ to anneal: leave out ", Setting("gamma_start"), ".")
+        return dataclasses.replace(
+            self,
+            architecture=self.architecture.completed(target),
+            objective=dataclasses.replace(self.objective, loss=loss, gamma_start=gamma_start),
+            optimiser=dataclasses.replace(
+                self.optimiser, learning_rate=self.optimiser.learning_rate or defaults.learning_rate
+            ),
+            amounts=dataclasses.replace(self.amounts, steps=self.amounts.steps or defaults.steps),
+        )
+
+    def table(self) -> dict[str, Any]:
+        """As one flat table."""
+        names = {"target": self.theory.name, "network": self.architecture.name}
+        rest = (self.architecture, self.schedules, self.objective, self.optimiser, self.amounts)
+        return merged(names, self.target, *rest)
+
+    @property
+    def default_directory(self) -> Path:
+        """Where the run goes if nobody says so."""
+        target = self.target.label or self.theory.name
+        return Path("runs") / f"train-{self.architecture.name}-{target}-seed{self.amounts.seed}"
+
+    def build(self, *, resuming: bool = False) -> "tuple[Algorithm, Trajectory, dict[str, Path]]":
+        """The inputs of Algorithm 1, in the precision that JAX is set to, and the files that they come from.
+
+        The parameters of a run that goes on come from its checkpoint: the model once started from may be gone.
+        """
+        from dlhmc.models.model import Model
+        from dlhmc.training import Algorithm, Knots
+
+        target = self.target.build()
+        until = round(self.objective.anneal * self.amounts.total)
+        schedules: dict[str, Schedule] = {}
+        if "gamma" in target.couplings:
+            knots = self.objective.gamma_knots
+            times = (fraction * self.amounts.total for fraction in knots[0::2])
+            rising = Knots.linear(self.objective.gamma_start or 1.0, 1.0, until)
+            schedules["gamma"] = Knots(list(zip(times, knots[1::2], strict=True))) if knots else rising
+        schedules |= self.schedules.schedules(self.target, until)
+        _, loss = registry.loss_for(target, self.objective.loss)
+        optimiser = adam(self.optimiser, self.amounts.total)
+        algorithm = Algorithm(target, schedules, loss.function, optimiser, self.objective.symmetric)
+        trajectory = built(self.architecture, target, self.amounts.seed)
+        if self.objective.model is None or resuming:
+            return algorithm, trajectory, {}
+        model = Model.open(self.objective.model)
+        model.require_target(self.theory.name, self.target)
+        model.require_architecture(self.architecture)
+        return algorithm, model.trajectory(target, trajectory), {"model": model.path}
+
+    def run(
+        self,
+        path: Path,
+        console: "Console",
+        options: "ExecutionOptions | None" = None,
+        *,
+        resuming: bool = False,
+    ) -> "tuple[Training, ExitCode]":
+        """Do it, in a directory."""
+        import jax
+
+        from dlhmc.models.model import describe
+        from dlhmc.runs.loop import PLAIN
+        from dlhmc.runs.training import train
+
+        target = {"name": self.theory.name} | dataclasses.asdict(self.target)
+        description = describe(self.architecture, target, symmetric=self.objective.symmetric)
+        with jax.enable_x64(self.amounts.float64):
+            algorithm, trajectory, inputs = self.build(resuming=resuming)
+            return train(
+                algorithm,
+                trajectory,
+                self.amounts,
+                description,
+                self.table(),
+                path,
+                console,
+                options or PLAIN,
+                inputs=inputs,
+                resuming=resuming,
+            )
+
+    def estimate(self, console: "Console") -> None:
+        """Print what the run would take."""
+        import jax
+
+        from dlhmc.runs.training import estimate
+
+        with jax.enable_x64(self.amounts.float64):
+            algorithm, trajectory, _ = self.build()
+            estimate(algorithm, trajectory, dataclasses.replace(self.amounts, burn_in=0), console)
+
+
+def default_network(target: "Target") -> str:
+    """The first network that suits a target."""
+    return next(name for name, kind in registry.architectures().items() if kind.suits(target))
+
+
+def require_suiting(kind: type[Architecture], target: "Target") -> None:
+    """Refuse layers that cannot be built for a target."""
+    if not kind.suits(target):
+        fitting = [name for name, other in registry.architectures().items() if other.suits(target)]
+        raise UserError(
+            f"{kind.name} layers ({kind.meaning}) are not for the target {type(target).__name__}: use ",
+            Setting("network"),
+            f" {' or '.join(fitting)}.",
+        )
+
+
+def adam(settings: OptimiserSettings, steps: int) -> "optax.GradientTransformation":
+    """Adam with clipping, a warm-up of the learning rate, and its decay."""
+    import optax
+
+    from dlhmc.training import learning_rate
+
+    if settings.learning_rate is None:
+        raise TypeError("the learning rate has not been settled yet")
+    rate = learning_rate(settings.rate_schedule, settings.learning_rate, steps, settings.rate_warmup)
+    return optax.chain(optax.clip_by_global_norm(settings.clip), optax.adam(rate))
+
+
+def built(architecture: Architecture, target: "Target", seed: int) -> "Trajectory":
+    """New layers; the seed is that of the run."""
+    import equinox as eqx
+    import jax.numpy as jnp
+    import numpy as np
+
+    from dlhmc.numerics import rng
+    from dlhmc.numerics.leaves import integer
+
+    def build(seed: Any) -> Any:
+        return architecture.build(target, rng.step_key(seed, rng.Purpose.MODEL, jnp.zeros((), jnp.uint32)))
+
+    return cast("Trajectory", eqx.filter_jit(build)(integer(seed, np.uint32)))
+
+
+def resume(path: Path, console: "Console", options: "ExecutionOptions | None" = None) -> "ExitCode":
+    """Go on with an interrupted run."""
+    from dlhmc.runs.directory import open_run, require_rebuildable
+
+    directory, table = open_run("train", path)
+    require_rebuildable("train", table, path)
+    return TrainPlan.from_table(table, str(directory.config)).run(path, console, options, resuming=True)[1]
+
+
+def defaults_of_model(name: str) -> dict[str, Any]:
+    """The settings that name the target and the layers of a model, for training that starts from it."""
+    from dlhmc.models.model import Model
+
+    opened: Model = Model.open(name)
+    theory, settings = opened.target_settings
+    defaults = {"target": theory} | dataclasses.asdict(settings)
+    if opened.architecture is None:
+        return defaults
+    architecture = dataclasses.asdict(opened.architecture)
+    kept = {key: value for key, value in architecture.items() if key not in opened.architecture.only_before_training}
+    return defaults | {"network": opened.architecture.name} | kept

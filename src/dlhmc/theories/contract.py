@@ -1,0 +1,150 @@
+"""What a theory brings along: its target and whatever else is made for it. Free of heavy imports.
+
+A theory is registered by an object of this class (`dlhmc.theories.registry`); other packages offer theirs through the
+entry point group `dlhmc.theories`. Everything but the name and the settings is optional.
+"""
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+from dlhmc.settings import Settings
+
+if TYPE_CHECKING:
+    from dlhmc.comparison.contestants import Contestant
+    from dlhmc.comparison.settings import CompareSettings
+    from dlhmc.geometry.contract import Field
+    from dlhmc.kernels import Kernel
+    from dlhmc.models.architecture import Architecture
+    from dlhmc.report.figures import Figures
+    from dlhmc.targets import Target
+    from dlhmc.training import Loss, Schedule
+
+
+@dataclasses.dataclass(frozen=True)
+class TargetSettings(Settings):
+    """What determines a target, as options of the command line and keys of files."""
+
+    #: settings that the shape of an array of configurations tells
+    told_by_shape: ClassVar[tuple[str, ...]] = ()
+
+    def build(self) -> "Target":
+        """The target, in the precision that JAX is set to."""
+        raise NotImplementedError
+
+    @property
+    def label(self) -> str:
+        """Part of the names of directories."""
+        return ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Moves(Settings):
+    """Hand-made moves that a theory adds to a kernel, as options of `dlhmc sample`."""
+
+    def applied(self, kernel: "Kernel") -> "Kernel":
+        """The kernel with the moves that are asked for."""
+        return kernel
+
+    @property
+    def label(self) -> str:
+        """Part of the names of directories."""
+        return ""
+
+
+@dataclasses.dataclass(frozen=True)
+class CouplingSchedules(Settings):
+    """How couplings change during training, as options of `dlhmc train`; γ is everybody's."""
+
+    def schedules(self, target: TargetSettings, until: int) -> "dict[str, Schedule]":
+        """Schedules by the name of the coupling, which end at the step `until`."""
+        return {}
+
+
+@dataclasses.dataclass(frozen=True)
+class Rivals(Settings):
+    """Samplers made for a theory that take part in comparisons, as options of `dlhmc compare`."""
+
+    def contestants(
+        self, target: "Target", settings: "CompareSettings", start: "Callable[[int], Field]", seeds: Sequence[int]
+    ) -> "list[Contestant]":
+        """The samplers, tuned; `start(seed)` gives configurations in equilibrium, and there are `number` seeds."""
+        return []
+
+    @property
+    def number(self) -> int:
+        """How many contestants there will be."""
+        return 0
+
+
+class NamedLoss(NamedTuple):
+    """A loss that the command line knows by name."""
+
+    #: in a few words
+    meaning: str
+    function: "Loss"
+    suits: "Callable[[Target], bool]"
+
+
+class Theory:
+    """A theory as the rest of the package sees it."""
+
+    #: what `--target` calls it
+    name: ClassVar[str]
+    #: in a few words
+    title: ClassVar[str] = ""
+    settings: ClassVar[type[TargetSettings]]
+    #: what `dlhmc train` trains for it if nothing else is said
+    network: ClassVar[str] = "dense"
+    moves: ClassVar[type[Moves]] = Moves
+    schedules: ClassVar[type[CouplingSchedules]] = CouplingSchedules
+    rivals: ClassVar[type[Rivals]] = Rivals
+    #: settings of training by name, each a starting point that other options change
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    #: folder of trained models that come along
+    models: ClassVar[Path | None] = None
+    #: observables and moments in the notation of the field, for tables and charts; _{…} and ^{…} are scripts
+    symbols: ClassVar[Mapping[str, str]] = {}
+
+    def describe(self, target: "Target") -> TargetSettings | None:
+        """The settings that build this very target; None if it is not one of this theory."""
+        return None
+
+    def architectures(self) -> "Mapping[str, type[Architecture]]":
+        """Layers made for it, by the name that `--network` calls them; the first that suits a target is its default."""
+        return {}
+
+    def losses(self) -> Mapping[str, NamedLoss]:
+        """Losses made for it; the first that suits a target is its default."""
+        return {}
+
+    def figures(self) -> "Figures":
+        """What a report shows of its runs."""
+        from dlhmc.report.figures import Figures
+
+        return Figures()
+
+    def from_shape(self, shape: tuple[int, ...], settings: Mapping[str, Any]) -> TargetSettings | None:
+        """The target of which an array of configurations [configuration, …] can be, given some of its settings."""
+        return None
+
+    def examples(self) -> "Mapping[str, Callable[[], Target]]":
+        """Small targets on which all conformance tests run."""
+        return {}
+
+    def checked_kernels(self) -> "Mapping[str, Callable[[], Kernel]]":
+        """Small kernels on targets with exact draws, by name: `dlhmc doctor` tests whether they are exact."""
+        return {}
+
+    def resumable(self) -> "Mapping[str, Callable[..., Any]]":
+        """Functions (path, console, options) that go on with runs of its own commands, by the kind of the run."""
+        return {}
+
+    def results(self) -> "Mapping[str, Callable[..., Any]]":
+        """Functions (path, console) that show the results of runs of its own commands, by the kind of the run."""
+        return {}
+
+    def commands(self) -> Mapping[str, Any]:
+        """Commands of its own, by name (`dlhmc.cli.commands.Command`)."""
+        return {}

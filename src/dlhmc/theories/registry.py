@@ -1,0 +1,132 @@
+"""All theories by name: those of the package, and those that other packages offer. Free of heavy imports."""
+
+import functools
+import importlib
+import importlib.metadata
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from dlhmc.errors import Setting, UserError
+from dlhmc.theories import BUILT_IN
+from dlhmc.theories.contract import NamedLoss, TargetSettings, Theory
+
+if TYPE_CHECKING:
+    from dlhmc.models.architecture import Architecture
+    from dlhmc.targets import Target
+
+GROUP = "dlhmc.theories"
+_registered: dict[str, Theory] = {}
+
+
+def register(theory: Theory) -> None:
+    """Make a theory known to this process; a package does so with an entry point."""
+    _registered[theory.name] = theory
+    names.cache_clear()
+
+
+def unregister(name: str) -> None:
+    """Forget a theory that `register` has made known."""
+    _registered.pop(name, None)
+    names.cache_clear()
+
+
+@functools.cache
+def names() -> tuple[str, ...]:
+    """What `--target` may be."""
+    return tuple(dict.fromkeys((*BUILT_IN, *_registered, *_offered())))
+
+
+@functools.cache
+def _offered() -> dict[str, str]:
+    """What other packages offer, and where it is: found once, whatever names a file may ask for."""
+    return {point.name: point.value for point in importlib.metadata.entry_points(group=GROUP)}
+
+
+def default() -> str:
+    """The theory of a run that names none."""
+    return next(iter(BUILT_IN))
+
+
+def theory(name: str) -> Theory:
+    """The theory of that name."""
+    if name in _registered:
+        return _registered[name]
+    places = _offered() | BUILT_IN
+    if name in places:
+        return _loaded(name, places[name])
+    raise UserError(Setting("target"), f" is {name!r}, but must be one of {', '.join(names())}.")
+
+
+def _loaded(name: str, place: str) -> Theory:
+    module, _, attribute = place.partition(":")
+    try:
+        kind = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise UserError(f"The theory {name} cannot be loaded from {place}: {error}.") from None
+    _registered[name] = found = kind()
+    return found
+
+
+def all_theories() -> list[Theory]:
+    """Every theory there is."""
+    return [theory(name) for name in names()]
+
+
+def describe(target: "Target") -> tuple[str, TargetSettings] | None:
+    """The name of a target's theory and its settings there; None for targets of one's own."""
+    for candidate in all_theories():
+        settings = candidate.describe(target)
+        if settings is not None:
+            return candidate.name, settings
+    return None
+
+
+def architectures() -> "Mapping[str, type[Architecture]]":
+    """All layers by name: those made for a theory first, then those that suit every target."""
+    from dlhmc.models.dense import DenseArchitecture
+
+    found: dict[str, type[Architecture]] = {}
+    for candidate in all_theories():
+        found |= candidate.architectures()
+    return found | {DenseArchitecture.name: DenseArchitecture}
+
+
+def architecture(name: str) -> "type[Architecture]":
+    """The layers of that name."""
+    found = architectures()
+    if not isinstance(name, str) or name not in found:
+        raise UserError(Setting("network"), f" is {name!r}, but must be one of {', '.join(found)}, or one of your own.")
+    return found[name]
+
+
+def losses() -> Mapping[str, NamedLoss]:
+    """All losses by name: those made for a theory first, then the one that suits every target."""
+    from dlhmc.training.loss import jump_loss
+
+    found: dict[str, NamedLoss] = {}
+    for candidate in all_theories():
+        found |= candidate.losses()
+    return found | {"jump": NamedLoss("−A·|Δx|²", jump_loss, lambda _: True)}
+
+
+def loss_for(target: "Target", name: str | None) -> tuple[str, NamedLoss]:
+    """The loss of that name, or the first that suits the target."""
+    found = losses()
+    if name is None:
+        name = next(key for key, loss in found.items() if loss.suits(target))
+    if name not in found:
+        raise UserError(Setting("loss"), f" is {name!r}, but must be one of {', '.join(found)}.")
+    if not found[name].suits(target):
+        fitting = [key for key, loss in found.items() if loss.suits(target)]
+        raise UserError(Setting("loss"), f" {name} is not for this target: use {' or '.join(fitting)}.")
+    return name, found[name]
+
+
+def resumable() -> dict[str, Callable[..., Any]]:
+    """How to go on with runs of theories' own commands, by kind."""
+    return {kind: resume for candidate in all_theories() for kind, resume in candidate.resumable().items()}
+
+
+def results() -> dict[str, Callable[..., Any]]:
+    """How to show the results of runs of theories' own commands, by kind."""
+    return {kind: show for candidate in all_theories() for kind, show in candidate.results().items()}

@@ -1,0 +1,238 @@
+"""Two-dimensional U(1) gauge theory as the rest of the package sees it. Free of heavy imports."""
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+from msgspec import Meta
+
+from dlhmc.settings import Amount, Positive, merged
+from dlhmc.theories.contract import CouplingSchedules, Moves, NamedLoss, Rivals, TargetSettings, Theory
+
+if TYPE_CHECKING:
+    from dlhmc.comparison.contestants import Contestant
+    from dlhmc.comparison.settings import CompareSettings
+    from dlhmc.geometry.contract import Field
+    from dlhmc.kernels import Kernel
+    from dlhmc.models.architecture import Architecture
+    from dlhmc.report.figures import Figures
+    from dlhmc.targets import Target
+    from dlhmc.training import Schedule
+
+Side = Annotated[int, Meta(ge=2, le=10**4)]
+Beta = Annotated[float, Meta(gt=0, le=10_000)]
+_ACCEPTANCE_WITH_HITS = 0.8
+
+
+@dataclasses.dataclass(frozen=True)
+class U1Settings(TargetSettings):
+    """Lattice and coupling."""
+
+    told_by_shape: ClassVar[tuple[str, ...]] = ("lattice",)
+
+    lattice: tuple[Side, Side] = (16, 16)
+    """Lx Lt, sides of the periodic lattice"""
+    beta: Beta = 7.0
+    """inverse coupling"""
+
+    def build(self) -> "Target":
+        """The target."""
+        from dlhmc.theories.u1.wilson import U1
+
+        return U1(self.lattice, self.beta)
+
+    @property
+    def label(self) -> str:
+        """16x16-b7."""
+        return f"{'x'.join(map(str, self.lattice))}-b{self.beta:g}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Hits(Moves):
+    """Instanton hits."""
+
+    hits: Amount = 0
+    """instanton hits after each trajectory"""
+
+    def applied(self, kernel: "Kernel") -> "Kernel":
+        """The kernel with hits after each of its steps."""
+        from dlhmc.theories.u1.hits import InstantonHits
+
+        return InstantonHits(kernel, self.hits) if self.hits else kernel
+
+    @property
+    def label(self) -> str:
+        """hits1."""
+        return f"hits{self.hits}" if self.hits else ""
+
+
+@dataclasses.dataclass(frozen=True)
+class BetaSchedule(CouplingSchedules):
+    """β rises while the target is annealed."""
+
+    beta_start: Beta | None = None
+    """inverse coupling at the beginning, if another: raised linearly while the target is annealed"""
+
+    def schedules(self, target: TargetSettings, until: int) -> "dict[str, Schedule]":
+        """That of β, if it changes."""
+        from dlhmc.training import Knots
+
+        if self.beta_start is None:
+            return {}
+        return {"beta": Knots.linear(self.beta_start, merged(target)["beta"], until)}
+
+
+@dataclasses.dataclass(frozen=True)
+class HmcWithHits(Rivals):
+    """HMC with instanton hits, of several lengths."""
+
+    hits: Amount = 1
+    """instanton hits after each trajectory, for HMC with hits; 0 to leave it out"""
+    hit_lengths: Annotated[tuple[Positive, ...], Meta(min_length=1)] = (0.25, 0.5, 1.0, 2.0)
+    """trajectory lengths of HMC with hits, which only has to stir what the hits leave as it is"""
+
+    @property
+    def number(self) -> int:
+        """One for each length."""
+        return len(self.hit_lengths) if self.hits else 0
+
+    def contestants(
+        self, target: "Target", settings: "CompareSettings", start: "Callable[[int], Field]", seeds: Sequence[int]
+    ) -> "list[Contestant]":
+        """HMC of the first integrator, tuned without hits, then with them."""
+        from dlhmc.comparison.contestants import GridPoint, settle
+        from dlhmc.theories.u1.hits import InstantonHits
+
+        if not self.hits:
+            return []
+        found = []
+        for length, seed in zip(self.hit_lengths, seeds, strict=True):
+            # One step size is enough here.
+            size = settings.step_sizes[0] if settings.step_sizes else None
+            point = GridPoint(settings.integrators[0], length, size, _ACCEPTANCE_WITH_HITS)
+            plain = settle(point, target, start(seed), seed)
+            name = f"{plain.name} + {self.hits} hit{'s' if self.hits > 1 else ''}"
+            kernel = InstantonHits(plain.kernel, self.hits)
+            found.append(dataclasses.replace(plain, name=name, kind="move", kernel=kernel))
+        return found
+
+
+class U1Theory(Theory):
+    """2D U(1) with the Wilson action."""
+
+    name: ClassVar[str] = "u1"
+    title: ClassVar[str] = "2D U(1) gauge theory"
+    settings: ClassVar[type[TargetSettings]] = U1Settings
+    network: ClassVar[str] = "defect"
+    moves: ClassVar[type[Moves]] = Hits
+    schedules: ClassVar[type[CouplingSchedules]] = BetaSchedule
+    rivals: ClassVar[type[Rivals]] = HmcWithHits
+    models: ClassVar[Path | None] = Path(__file__).parent / "trained"
+    symbols: ClassVar[Mapping[str, str]] = {
+        "beta": "β",
+        "charge": "Q_{ℤ}",
+        "sine_charge": "Q_{ℝ}",
+        "plaquette": "⟨cos x_{P}⟩",
+        "charge_squared": "⟨Q_{ℤ}^{2}⟩",
+        "sine_charge_squared": "⟨Q_{ℝ}^{2}⟩",
+    }
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        # Section 5 of the paper: eight A100 for a day.
+        "paper": {
+            "network": "dense",
+            "lattice": (16, 16),
+            "beta": 7.0,
+            "beta_start": 2.0,
+            "chains": 2048,
+            "hidden": (256, 256, 256),
+            "leapfrog_steps": 10,
+            "steps": 500_000,
+        },
+        "laptop": {
+            "network": "dense",
+            "lattice": (8, 8),
+            "beta": 4.0,
+            "hidden": (64, 64),
+            "chains": 64,
+            "leapfrog_steps": 8,
+            "steps": 1500,
+        },
+    }
+
+    def describe(self, target: "Target") -> U1Settings | None:
+        """Lattice and coupling of the Wilson action, where it is not annealed."""
+        from dlhmc.theories.u1.wilson import U1
+
+        if type(target) is not U1 or float(target.gamma) != 1:
+            return None
+        # The shortest decimal: a float32 such as 0.1 is 0.1 for people.
+        beta = float(str(target.beta))
+        return U1Settings(target.lattice, beta) if min(target.lattice) >= 2 and 0 < beta <= 10_000 else None
+
+    def architectures(self) -> "Mapping[str, type[Architecture]]":
+        """Layers around a defect, alone or with networks."""
+        from dlhmc.theories.u1.architectures import DefectArchitecture, PatchArchitecture
+
+        return {"defect": DefectArchitecture, "patch": PatchArchitecture}
+
+    def losses(self) -> Mapping[str, NamedLoss]:
+        """The paper's."""
+        from dlhmc.theories.u1.loss import charge_loss
+        from dlhmc.theories.u1.plaquette_action import PlaquetteAction
+
+        return {"charge": NamedLoss("−A·(ΔQ_R)²", charge_loss, lambda target: isinstance(target, PlaquetteAction))}
+
+    def figures(self) -> "Figures":
+        """Costs against β, histories and distributions of the charge, what layers do."""
+        from dlhmc.theories.u1.figures import U1Figures
+
+        return U1Figures()
+
+    def from_shape(self, shape: tuple[int, ...], settings: Mapping[str, Any]) -> U1Settings | None:
+        """Links are [configuration, 2, Lx, Lt] or [chain, configuration, 2, Lx, Lt]."""
+        if len(shape) not in (4, 5) or shape[-3] != 2 or min(shape[-2:]) < 2:
+            return None
+        return U1Settings((int(shape[-2]), int(shape[-1])), **settings)
+
+    def examples(self) -> "Mapping[str, Callable[[], Target]]":
+        """A square lattice and another."""
+        from dlhmc.theories.u1.wilson import U1
+
+        return {
+            "u1": lambda: U1((4, 6), beta=2.5, gamma=0.8),
+            "u1-square": lambda: U1((4, 4), beta=1.5),
+        }
+
+    def checked_kernels(self) -> "Mapping[str, Callable[[], Kernel]]":
+        """HMC, and a trained sampler."""
+        from dlhmc.kernels import HMC
+        from dlhmc.models.model import Model
+        from dlhmc.theories.u1.wilson import U1
+
+        return {
+            "HMC": lambda: HMC(U1((4, 4), 2.0), 0.25, 4),
+            "a trained sampler": lambda: Model.open("u1-b2").kernel(U1((4, 4), 2.0)),
+        }
+
+    def resumable(self) -> "Mapping[str, Callable[..., Any]]":
+        """Reproductions."""
+        from dlhmc.theories.u1.reproduction.command import resume
+
+        return {"reproduce": resume}
+
+    def results(self) -> "Mapping[str, Callable[..., Any]]":
+        """Of reproductions."""
+        from dlhmc.theories.u1.reproduction.command import show_results
+
+        return {"reproduce": show_results}
+
+    def commands(self) -> Mapping[str, Any]:
+        """The demonstration and the reproduction of the paper."""
+        from dlhmc.cli.commands import Command
+        from dlhmc.theories.u1.commands import Demo, Reproduce
+
+        return {
+            "demo": Command("start", "watch frozen topology thaw, in about a minute", Demo),
+            "reproduce": Command("run", "the paper's results: train along β, compare, report", Reproduce),
+        }
