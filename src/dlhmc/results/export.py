@@ -8,6 +8,7 @@ import numpy as np
 import xarray as xr
 
 from dlhmc.errors import UserError
+from dlhmc.runs.summary import index_of
 
 _NETCDF = (".nc", ".h5")
 _FORMATS = (*_NETCDF, ".csv")
@@ -17,7 +18,7 @@ def write(data: xr.Dataset, path: Path) -> None:
     """Write a dataset in the format that the file name asks for; a file that exists is left alone.
 
     `.nc` and `.h5` hold everything: dimensions, attributes, kept configurations. `.csv` is a row for each trajectory of
-    each chain.
+    each chain, with a column for each element of an array: name[0,1].
     """
     require_format(path)
     temporary = path.with_name(f".{path.name}.tmp")
@@ -65,15 +66,19 @@ def _encoding(data: xr.Dataset) -> dict[str, dict[str, object]]:
 
 
 def _write_csv(data: xr.Dataset, path: Path) -> None:
-    names = [str(name) for name, array in data.items() if set(array.dims) == {"chain", "trajectory"}]
-    columns = [np.asarray(data[name].transpose("chain", "trajectory")) for name in names]
+    columns: dict[str, np.ndarray] = {}
+    for name, array in data.items():
+        if "trajectory" in array.dims:
+            values = np.asarray(array.transpose("chain", "trajectory", ...))
+            for element in np.ndindex(values.shape[2:]):
+                columns[f"{name}{index_of(element)}"] = values[..., *element]
     trajectories = np.asarray(data["trajectory"])
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["chain", "trajectory", *names])
+        writer.writerow(["chain", "trajectory", *columns])
         for chain in range(data.sizes["chain"]):
             # item by item: the shortest decimals that give the numbers back
-            rows = zip(trajectories.tolist(), *(_decimals(column[chain]) for column in columns), strict=True)
+            rows = zip(trajectories.tolist(), *(_decimals(column[chain]) for column in columns.values()), strict=True)
             writer.writerows([chain, *row] for row in rows)
 
 

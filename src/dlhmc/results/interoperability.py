@@ -11,9 +11,11 @@ import xarray as xr
 from jaxtyping import Array, Key
 
 from dlhmc.errors import UserError
-from dlhmc.kernels.contract import Info, Kernel, State
-from dlhmc.results.samples import DIAGNOSTICS, Measurements, load_samples
-from dlhmc.targets.contract import Field
+from dlhmc.geometry import Field
+from dlhmc.kernels.contract import Kernel
+from dlhmc.results.samples import Measurements, load_samples
+from dlhmc.runs.history import diagnostics_of
+from dlhmc.runs.summary import for_each
 
 
 def to_arviz(samples: Measurements | str | Path) -> Any:
@@ -24,7 +26,7 @@ def to_arviz(samples: Measurements | str | Path) -> Any:
     """
     data = _measurements(samples).data
     data = data[[name for name, array in data.items() if "trajectory" in array.dims]].rename(trajectory="draw")
-    statistics = [name for name in data.data_vars if name in DIAGNOSTICS]
+    statistics = [name for name in data.data_vars if name in diagnostics_of(data.attrs)]
     # A proposal that is not finite is what ArviZ calls divergent.
     stats = data[statistics].rename({name: "diverging" for name in statistics if name == "nonfinite"})
     if "diverging" in stats:
@@ -39,7 +41,7 @@ def to_arviz(samples: Measurements | str | Path) -> Any:
 
 
 def to_pyerrors(samples: Measurements | str | Path, ensemble: str = "dlhmc") -> dict[str, Any]:
-    """A pyerrors `Obs` for each observable and each moment, with the chains as replica of one ensemble.
+    """A pyerrors `Obs` for each observable and each moment, or an array of them; chains are replica of one ensemble.
 
     pyerrors takes fluctuations about the mean of each replica: chains that are stuck look precise to it. Where chains
     move, its errors and ours agree.
@@ -57,7 +59,8 @@ def to_pyerrors(samples: Measurements | str | Path, ensemble: str = "dlhmc") -> 
     names = [f"{ensemble}|r{chain:0{width}d}" for chain in range(chains)]
 
     def obs(name: str, power: int = 1) -> Any:
-        return pyerrors.Obs([*(measured.series(name) ** power).T], names)
+        series = measured.series(name) ** power
+        return for_each(series.shape[1:-1], lambda e: pyerrors.Obs([*series[:, *e].T], names))[()]
 
     moments = {name: obs(*moment) for name, moment in measured.moments.items()}
     return {name: obs(name) for name in measured.observables} | moments
@@ -70,8 +73,8 @@ def _measurements(samples: Measurements | str | Path) -> Measurements:
 class SamplingAlgorithm(NamedTuple):
     """A pair of functions as `blackjax.base.SamplingAlgorithm` has them."""
 
-    init: Callable[..., State]
-    step: Callable[[Key[Array, ""], State], tuple[State, Info]]
+    init: Callable[..., Any]
+    step: Callable[[Key[Array, ""], Any], tuple[Any, Any]]
 
 
 def to_blackjax(kernel: Kernel) -> SamplingAlgorithm:
@@ -80,7 +83,7 @@ def to_blackjax(kernel: Kernel) -> SamplingAlgorithm:
     A position is a field of all chains, chain axis last: the kernel advances all of them, so there is no vmap.
     """
 
-    def init(position: Field, rng_key: Key[Array, ""] | None = None) -> State:
+    def init(position: Field, rng_key: Key[Array, ""] | None = None) -> Any:
         return kernel.init(position)
 
     return SamplingAlgorithm(init, kernel.step)

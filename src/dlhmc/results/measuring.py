@@ -1,7 +1,7 @@
 """Observables of configurations that come from elsewhere: a NumPy array, an .npy or an HDF5 file."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,14 +13,14 @@ import xarray as xr
 from jaxtyping import Array
 from numpy.typing import NDArray
 
-from dlhmc.errors import UserError
-from dlhmc.results.samples import Measurements, variable_attributes
+from dlhmc.errors import Setting, UserError
+from dlhmc.geometry import Torus
+from dlhmc.results.samples import Measurements, variable
 from dlhmc.runs.describe import describe_target
 from dlhmc.runs.directory import versions
 from dlhmc.runs.summary import Quantities
 from dlhmc.targets import Target
-from dlhmc.targets.contract import PerChain
-from dlhmc.theories.u1.action import U1
+from dlhmc.targets.contract import Observed
 
 # Configurations that are measured at a time.
 _BATCH = 256
@@ -29,13 +29,14 @@ _BATCH = 256
 def measure(configurations: Any, target: Target) -> Measurements:
     """Measure the observables of a target on configurations[configuration, …] or [chain, configuration, …].
 
-    The axes that follow are those of `target.shape`: direction, x and t for U(1), whose links are angles in radians or
-    complex numbers e^{ix}. Configurations of a chain follow each other in its order, so that their autocorrelation can
-    be told; without a chain axis they are one chain.
+    The axes that follow are those of `target.shape`; angles may be given in radians or as complex numbers e^{ix}.
+    Configurations of a chain follow each other in its order, so that their autocorrelation can be told; without a chain
+    axis they are one chain.
 
-    >>> found = measure(np.zeros((20, 2, 4, 4)), U1((4, 4), beta=2.0))
-    >>> found.series("plaquette").shape
-    (20, 1)
+    >>> from dlhmc.theories.vectors.gaussian import Gaussian
+    >>> found = measure(np.random.default_rng(0).normal(size=(1000, 3)), Gaussian([1.0, 1.0, 1.0]))
+    >>> print(found.mean("squared_norm"))
+    2.97(7)
     """
     shape, wanted = np.shape(configurations), target.shape
     extra = len(shape) - len(wanted)
@@ -55,16 +56,15 @@ def measure(configurations: Any, target: Target) -> Measurements:
         for chain in range(chains)
         for index in (slice(first, first + _BATCH) for first in range(0, rows, _BATCH))
     ]
-    variables = {
-        name: xr.Variable(
-            ("chain", "trajectory"),
-            np.concatenate([batch[name] for batch in batches]).reshape(chains, rows),
-            variable_attributes(name),
+    variables = {}
+    for name in batches[0]:
+        values = np.concatenate([batch[name] for batch in batches], axis=-1)  # […, chain and configuration]
+        variables[name] = variable(
+            name, np.moveaxis(values.reshape(*values.shape[:-1], chains, rows), (-2, -1), (0, 1))
         )
-        for name in batches[0]
-    }
     what = {"kernel": "configurations"} | describe_target(target)
     more = {"quantities": json.dumps(Quantities.of(target).to_json()), "versions": json.dumps(versions())}
+    more["diagnostics"] = "[]"
     coordinates = {"chain": np.arange(chains), "trajectory": np.arange(1, rows + 1)}
     return Measurements(xr.Dataset(variables, coordinates, what | more))
 
@@ -76,32 +76,30 @@ def _measured(target: Target, batch: Any) -> dict[str, NDArray[Any]]:
         raise UserError(f"The configurations are of the type {array.dtype}, but must be numbers.")
     if not np.all(np.isfinite(array)):
         raise UserError("The configurations hold numbers that are not finite: leave those configurations out.")
-    if array.dtype.kind == "c":
-        if not target.compact or np.abs(np.abs(array) - 1).max() > 1e-4:
-            raise UserError("Complex numbers must be links e^{ix} of absolute value 1: give angles, or divide by it.")
+    geometry = target.geometry
+    if array.dtype.kind == "c" and not geometry.is_complex:
+        if not isinstance(geometry, Torus) or np.abs(np.abs(array) - 1).max() > 1e-4:
+            raise UserError("Complex numbers must be e^{ix} of absolute value 1: give angles, or divide by it.")
         array = np.angle(array)
-    x = jnp.asarray(np.moveaxis(array, 0, -1), jnp.result_type(float))
+    x = jnp.asarray(np.moveaxis(array, 0, -1), geometry.dtype(jnp.result_type(float)))
     return {name: np.asarray(values) for name, values in _observables(target, x).items()}
 
 
 @eqx.filter_jit
-def _observables(target: Target, x: Array) -> dict[str, PerChain]:
+def _observables(target: Target, x: Array) -> dict[str, Observed]:
     return target.observables(x)
 
 
-def measure_file(path: Path, beta: float, dataset: str | None = None) -> Measurements:
-    """The same for links of U(1) in a file; its shape tells the lattice."""
-    with _opened(path, dataset) as array:
-        if len(array.shape) not in (4, 5) or array.shape[-3] != 2 or min(array.shape[-2:]) < 2:
-            raise UserError(
-                f"{path} holds an array of the shape {_shown(array.shape)}, but links of U(1) have "
-                "[configuration, 2, Lx, Lt] or [chain, configuration, 2, Lx, Lt]."
-            )
-        return measure(array, U1((int(array.shape[-2]), int(array.shape[-1])), beta))
+def measure_file(
+    path: Path, target_of: Callable[[tuple[int, ...]], Target], dataset: str | None = None
+) -> Measurements:
+    """The same for configurations in a file, whose shape tells the target; or a `UserError` that there is none."""
+    with _opened(path, target_of, dataset) as array:
+        return measure(array, target_of(array.shape))
 
 
 @contextmanager
-def _opened(path: Path, dataset: str | None) -> Iterator[Any]:
+def _opened(path: Path, target_of: Callable[[tuple[int, ...]], Target], dataset: str | None) -> Iterator[Any]:
     """An array that is read piece by piece."""
     if not path.is_file():
         raise UserError(f"There is no file {path}.")
@@ -113,7 +111,7 @@ def _opened(path: Path, dataset: str | None) -> Iterator[Any]:
         yield array
     elif path.suffix in (".h5", ".hdf5", ".nc"):
         with _hdf5(path) as file:
-            yield _find(file, path, dataset)
+            yield _find(file, path, target_of, dataset)
     else:
         raise UserError(f"{path} has no known format: give an .npy or an HDF5 file (.h5, .hdf5, .nc).")
 
@@ -130,21 +128,33 @@ def _hdf5(path: Path) -> Any:
         raise UserError(f"{path} is no HDF5 file: {error}.") from None
 
 
-def _find(file: Any, path: Path, name: str | None) -> Any:
+def _find(file: Any, path: Path, target_of: Callable[[tuple[int, ...]], Target], name: str | None) -> Any:
     """The array of that name, or the only one that could hold configurations."""
     import h5py
 
     found: list[str] = []
     file.visititems(lambda key, item: found.append(key) if isinstance(item, h5py.Dataset) else None)
     if name is None:
-        large = [key for key in found if len(file[key].shape) in (4, 5)]
-        if len(large) != 1:
+        fitting = [key for key in found if _fits(file[key].shape, target_of)]
+        if len(fitting) != 1:
             names = ", ".join(found) or "none"
-            raise UserError(f"{path} does not tell which array holds the links: give --dataset (there are: {names}).")
-        name = large[0]
+            raise UserError(
+                f"{path} does not tell which array holds the configurations: give ",
+                Setting("dataset"),
+                f" (there are: {names}).",
+            )
+        name = fitting[0]
     if name not in found:
         raise UserError(f"{path} has no array '{name}': there are {', '.join(found) or 'none'}.")
     return file[name]
+
+
+def _fits(shape: tuple[int, ...], target_of: Callable[[tuple[int, ...]], Target]) -> bool:
+    try:
+        target_of(shape)
+    except UserError:
+        return False
+    return True
 
 
 def _shown(shape: tuple[int, ...]) -> str:

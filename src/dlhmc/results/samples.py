@@ -1,9 +1,8 @@
 """What sampling gives: an xarray dataset, and what one asks of it next."""
 
+import dataclasses
 import io
-import json
-import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,36 +13,32 @@ from rich.console import Console
 
 from dlhmc.errors import UserError
 from dlhmc.runs.directory import require_newest
-from dlhmc.runs.history import History, Rows
-from dlhmc.runs.sampling import measured, open_sampling
+from dlhmc.runs.history import CONFIGURATIONS, History, diagnostics_of
+from dlhmc.runs.sampling import description, open_measured
 from dlhmc.runs.summary import (
+    Element,
     Histories,
     Quantities,
     autocorrelation_times,
+    describe_histories,
+    for_each,
     show,
     show_observables,
+    show_warnings,
     summarise,
     summarise_observables,
+    unconverged,
 )
-from dlhmc.statistics import (
-    AutocorrelationTime,
-    Estimate,
-    effective_sample_size,
-    integrated_autocorrelation_time,
-    mean_and_error,
-    split_rhat,
-)
+from dlhmc.statistics import ess_bulk, mean_and_error, split_rhat
 from dlhmc.targets.contract import Moment
 
-#: what a kernel records of every trajectory beside the observables
-DIAGNOSTICS = {
+# Records whose names do not say it all.
+_LABELS = {
     "accepted": "whether the proposal was accepted",
     "energy_change": "ΔH − log|J| of the proposal",
     "nonfinite": "whether the proposal was not finite, and rejected",
-    "hits": "fraction of accepted instanton hits",
 }
 _EXACT = "exact_"
-_NOT_DESCRIBING = {"quantities", "versions", "warmup", "seed", "seconds", "step_size", "leapfrog_steps"}
 
 
 class _InMemory(Histories):
@@ -53,14 +48,31 @@ class _InMemory(Histories):
         self._data = data
 
     @property
+    def names(self) -> list[str]:
+        """What was recorded."""
+        return [str(name) for name, array in self._data.items() if "trajectory" in array.dims]
+
+    @property
     def shape(self) -> tuple[int, int]:
         """Trajectories and chains."""
         return self._data.sizes["trajectory"], self._data.sizes["chain"]
 
-    def series(self, name: str, power: int = 1) -> NDArray[np.float64]:
-        """A record of every trajectory, raised to a power."""
-        values = self._data[name].transpose("trajectory", "chain").values
-        return np.asarray(values, np.float64) ** power
+    @property
+    def start(self) -> str | None:
+        """Where chains started."""
+        return self._data.attrs.get("start")
+
+    def elements(self, name: str) -> tuple[int, ...]:
+        """The shape of a record in one chain."""
+        return self.whole(name).shape[1:-1]
+
+    def series(self, name: str, power: int = 1, element: Element = ()) -> NDArray[np.float64]:
+        """A record [trajectory, chain], or one element of it, raised to a power."""
+        return np.asarray(self.whole(name)[:, *element], np.float64) ** power
+
+    def whole(self, name: str) -> NDArray[Any]:
+        """A record [trajectory, …, chain]."""
+        return self._data[name].transpose("trajectory", ..., "chain").values
 
     def total(self, name: str) -> float:
         """The sum of a record over all trajectories and chains."""
@@ -70,22 +82,20 @@ class _InMemory(Histories):
 class Measurements:
     """Observables of many configurations, and what one asks of them.
 
-    `data` is an xarray dataset: variables with the dimensions (chain, trajectory), and attributes that say what they
-    are and how to read them.
+    `data` is an xarray dataset: variables with the dimensions (chain, trajectory), and more for observables that are
+    arrays, and attributes that say what they are and how to read them. What is asked of such an observable comes as an
+    array, element by element.
     """
 
     def __init__(self, data: xr.Dataset) -> None:
         self.data = data
-        try:
-            self._quantities = Quantities.from_json(json.loads(data.attrs["quantities"]))
-        except (KeyError, ValueError, TypeError) as error:
-            raise UserError(f"This dataset does not say what it holds, as those of dlhmc do ({error}).") from None
+        self._quantities = Quantities.read(data.attrs, "This dataset")
 
     @property
     def observables(self) -> tuple[str, ...]:
         """The names of what was measured."""
-        per_trajectory = (str(name) for name, array in self.data.items() if "trajectory" in array.dims)
-        return tuple(name for name in per_trajectory if name not in DIAGNOSTICS)
+        diagnostics = diagnostics_of(self.data.attrs)
+        return tuple(name for name in _InMemory(self.data).names if name not in diagnostics)
 
     @property
     def moments(self) -> dict[str, Moment]:
@@ -93,59 +103,78 @@ class Measurements:
         return dict(self._quantities.moments)
 
     def series(self, name: str) -> NDArray[np.float64]:
-        """An observable as an array [trajectory, chain], which is what `dlhmc.statistics` takes."""
+        """An observable as an array [trajectory, chain], which is what `dlhmc.statistics` takes.
+
+        An array-valued one has the axes of its elements in between.
+        """
         if name not in self.observables:
             raise UserError(f"There is no observable '{name}': there are {', '.join(self.observables)}.")
-        return _InMemory(self.data).series(name)
+        return np.asarray(_InMemory(self.data).whole(name), np.float64)
 
-    def mean(self, name: str) -> Estimate:
-        """The mean of a moment (charge_squared) or observable (charge) with its error, autocorrelation included."""
+    def _for_each(self, name: str, function: Callable[[NDArray[np.float64]], Any], power: int = 1) -> Any:
+        """A function of the series of an observable, or an array of it where that is one."""
+        series = self.series(name) ** power
+        return _plain(for_each(series.shape[1:-1], lambda element: function(series[:, *element])))
+
+    def mean(self, name: str) -> Any:
+        """The mean of a moment or an observable: an `Estimate` with its error, autocorrelation included, R̂ and ESS.
+
+        The error is infinite where it is not known: see `dlhmc.statistics.mean_and_error`.
+        """
         observable, power = self._quantities.moments.get(name, Moment(name))
-        return mean_and_error(self.series(observable) ** power)
+        exact_start = _InMemory(self.data).start == "exact"
+        return self._for_each(observable, lambda s: mean_and_error(s, equilibrium_start=exact_start), power)
 
-    def exact(self) -> dict[str, float]:
+    def exact(self) -> dict[str, Any]:
         """The exact values of the moments, where they are known."""
         return dict(self._quantities.exact)
 
-    def compare_with_exact(self) -> dict[str, float]:
+    def compare_with_exact(self) -> dict[str, Any]:
         """How far each moment is from its exact value, in standard errors; those without an error are left out."""
-        estimates = {name: self.mean(name) for name in self._quantities.exact}
-        return {
-            name: (estimate.value - self._quantities.exact[name]) / estimate.error
-            for name, estimate in estimates.items()
-            if 0 < estimate.error < math.inf
-        }
+        known = {name: self._quantities.moments[name] for name in self._quantities.exact}
+        quantities = dataclasses.replace(self._quantities, moments=known)
+        found = summarise_observables(quantities, _InMemory(self.data), {})
+        deviations = {name: np.asarray(entry["z"], np.float64) for name, entry in found.items()}
+        return {name: z if z.ndim else float(z) for name, z in deviations.items() if not np.isnan(z).all()}
 
-    def tau_int(self, name: str | None = None) -> AutocorrelationTime:
-        """The integrated autocorrelation time of an observable; of the one that judges the sampler if none is named."""
+    def tau_int(self, name: str | None = None) -> Any:
+        """The `AutocorrelationTime` of an observable; of the one that judges the sampler if none is named."""
         if name is None:
             name = next(iter(self._quantities.slow), self.observables[0])
-        mean, variance = self._quantities.slow.get(name), self._quantities.variances.get(name)
-        return integrated_autocorrelation_time(self.series(name), mean, variance=variance)
+        self.series(name)  # refuses a name that is none
+        quantities = dataclasses.replace(self._quantities, slow={name: self._quantities.slow.get(name)})
+        return _plain(autocorrelation_times(quantities, _InMemory(self.data))[name])
 
-    def effective_sample_size(self, name: str) -> float:
-        """How many independent configurations the chains are worth for an observable."""
-        return effective_sample_size(self.series(name), self._quantities.slow.get(name))
+    def effective_sample_size(self, name: str) -> Any:
+        """How many independent configurations the chains are worth for the mean of an observable, N/(2 τ_int)."""
+        rows, chains = _InMemory(self.data).shape
+        taus: Any = np.asarray(self.tau_int(name), object)
+        return _plain(for_each(taus.shape, lambda element: rows * chains / (2 * taus[element].value)))
 
-    def rhat(self, name: str) -> float:
+    def ess_bulk(self, name: str) -> Any:
+        """The effective sample size of the ranks of an observable, as ArviZ has it."""
+        return self._for_each(name, ess_bulk)
+
+    def rhat(self, name: str) -> Any:
         """Rank-normalised split R̂ of an observable; below 1.01 chains are taken for converged."""
-        return split_rhat(self.series(name))
+        return self._for_each(name, split_rhat)
 
     def _what(self) -> dict[str, Any]:
-        about = ((str(name), value) for name, value in self.data.attrs.items())
-        return {name: value for name, value in about if name not in _NOT_DESCRIBING and not name.startswith(_EXACT)}
+        about = description({str(name): value for name, value in self.data.attrs.items()})
+        return {name: value for name, value in about.items() if not name.startswith(_EXACT)}
 
     def summary(self) -> dict[str, Any]:
         """All results as one table of plain numbers."""
         histories = _InMemory(self.data)
-        rows, chains = histories.shape
         taus = autocorrelation_times(self._quantities, histories)
-        size = {"chains": chains, "trajectories": rows}
-        return self._what() | size | summarise_observables(self._quantities, histories, taus)
+        found = summarise_observables(self._quantities, histories, taus)
+        return describe_histories(self._what(), histories) | found | {"warnings": unconverged(found, self._quantities)}
 
     def show(self, console: Console | None = None) -> None:
         """Print the results beside the exact values."""
-        show_observables(self.summary(), self._quantities, console or Console())
+        summary, console = self.summary(), console or Console()
+        show_observables(summary, self._quantities, console)
+        show_warnings(summary, console)
 
     def __repr__(self) -> str:
         """The table that `show` prints."""
@@ -181,47 +210,46 @@ class Samples(Measurements):
         show(self.summary(), self._quantities, console or Console())
 
 
+def _plain(found: NDArray[Any]) -> Any:
+    """The one there is, or all in an array; of numbers, if they are."""
+    return np.asarray(found.tolist()) if found.ndim else found[()]
+
+
 def dataset(history: History, rows: int, attributes: Mapping[str, Any]) -> xr.Dataset:
     """The first rows of a history in memory, with coordinates, units and all that is known about the run."""
-    variables: dict[str, xr.Variable] = {}
-    for name in history.names:
-        array = history.array(name)
-        if name == "configurations":
-            done = int((np.asarray(history.array("kept")[:]) <= rows).sum())
-            variables[name] = xr.Variable(_field_dimensions(array.ndim), np.asarray(array[:done]), {"units": "1"})
-        elif name != "kept":
-            Rows(array, rows).total()  # refuses a history that has lost rows
-            values = np.asarray(array[:rows]).T
-            variables[name] = xr.Variable(("chain", "trajectory"), values, variable_attributes(name))
-    chains = history.array("accepted").shape[1]
+    variables = {}
+    for name in history.records:
+        history.rows(name, rows).total()  # refuses a history that has lost rows
+        variables[name] = variable(name, np.moveaxis(np.asarray(history.array(name)[:rows]), -1, 0))
     coordinates: dict[str, Any] = {
-        "chain": xr.Variable("chain", np.arange(chains), {"long_name": "Markov chain"}),
+        "chain": xr.Variable("chain", np.arange(history.chains), {"long_name": "Markov chain"}),
         "trajectory": xr.Variable(
             "trajectory", np.arange(1, rows + 1), {"long_name": "trajectories after the warm-up", "units": "1"}
         ),
     }
-    if "configurations" in variables:
-        done = variables["configurations"].shape[0]
-        kept = np.asarray(history.array("kept")[:done])
+    if CONFIGURATIONS in history.names:
+        array, kept = history.array(CONFIGURATIONS), np.asarray(history.array("kept")[:])
+        kept = kept[kept <= rows]
+        dimensions = ("kept", *(f"field_{axis}" for axis in range(array.ndim - 2)), "chain")
+        variables[CONFIGURATIONS] = xr.Variable(dimensions, np.asarray(array[: len(kept)]), {"units": "1"})
         coordinates["kept"] = xr.Variable("kept", kept, {"long_name": "trajectory after which it was kept"})
     found = dict(history.attributes) | dict(attributes)
-    exact = json.loads(found.get("quantities", "{}")).get("exact", {})
-    return xr.Dataset(variables, coordinates, found | {f"{_EXACT}{name}": value for name, value in exact.items()})
+    exact = Quantities.read(found, "The history").exact
+    numbers = {f"{_EXACT}{name}": value for name, value in exact.items() if np.ndim(value) < 2}  # as netCDF wants it
+    return xr.Dataset(variables, coordinates, found | numbers)
 
 
-def _field_dimensions(ndim: int) -> tuple[str, ...]:
-    return ("kept", *(f"field_{axis}" for axis in range(ndim - 2)), "chain")
-
-
-def variable_attributes(name: str) -> dict[str, str]:
-    """Unit and name in words of a record."""
-    # Lattice units: all that is measured is a pure number.
-    return {"units": "1", "long_name": DIAGNOSTICS.get(name, name.replace("_", " "))}
+def variable(name: str, values: NDArray[Any]) -> xr.Variable:
+    """A record [chain, trajectory, …] with its dimensions, unit and name in words."""
+    elements = (f"{name}_{axis}" for axis in range(values.ndim - 2))
+    # Everything is in units of the theory: pure numbers.
+    attributes = {"units": "1", "long_name": _LABELS.get(name, name.replace("_", " "))}
+    return xr.Variable(("chain", "trajectory", *elements), values, attributes)
 
 
 def load_samples(path: Path) -> Samples:
     """The measurements of a run directory, finished or not; what has lost its newest checkpoint is refused."""
-    found = measured(*open_sampling(path))
+    found = open_measured(path)
     require_newest(path, found.problems)
     return Samples(dataset(found.history, found.rows, run_attributes(found.seconds, found.step_size)))
 
@@ -229,10 +257,3 @@ def load_samples(path: Path) -> Samples:
 def run_attributes(seconds: float, step_size: float | None) -> dict[str, float]:
     """What is known of a run only when it has run."""
     return {"seconds": seconds} | ({} if step_size is None else {"step_size": step_size})
-
-
-def show_results(path: Path, console: Console) -> dict[str, Any]:
-    """The results so far of a run of objects made in Python."""
-    samples = load_samples(path)
-    samples.show(console)
-    return samples.summary()

@@ -165,13 +165,6 @@ class Checkpoints:
         return jax.tree.unflatten(jax.tree.structure(like), leaves), record["notes"]
 
 
-def noted(notes: Notes, name: str, *kinds: type) -> Any:
-    """A note of one of these kinds; UserError if there is none, for what is read may have been made by anyone."""
-    if type(value := notes.get(name)) not in kinds:
-        raise UserError(f"Its notes are damaged: '{name}' is missing or makes no sense.")
-    return value
-
-
 class _DamagedError(Exception):
     """A checkpoint that must not be used."""
 

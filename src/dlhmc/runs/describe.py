@@ -2,47 +2,61 @@
 
 import dataclasses
 import hashlib
+from collections.abc import Mapping
 from typing import Any
 
 import equinox as eqx
 import jax
 import numpy as np
 
-from dlhmc.kernels import DLHMC, HMC, Exact, Kernel
-from dlhmc.kernels.watching import Watching
+from dlhmc.kernels import Kernel
 from dlhmc.numerics.leaves import by_name, digest
 from dlhmc.targets import Target
-from dlhmc.theories.u1.action import U1
-from dlhmc.theories.u1.hits import InstantonHits
-
-_NAMES: dict[type[Kernel], str] = {HMC: "hmc", DLHMC: "dlhmc", Exact: "exact"}
+from dlhmc.theories import registry
 
 
 def describe_target(target: Target) -> dict[str, Any]:
-    """U(1) by its lattice and coupling, others by the name of their class and whatever is one number.
+    """A target by its theory and settings; one of one's own by the name of its class and whatever is one number.
 
-    >>> describe_target(U1((8, 8), beta=2.0))
-    {'lattice': [8, 8], 'beta': 2.0}
-    >>> from dlhmc.theories.vectors.funnel import Funnel
-    >>> describe_target(Funnel())["target"]
-    'Funnel'
+    >>> from dlhmc import Funnel
+    >>> describe_target(Funnel(dim=7))
+    {'target': 'Funnel', 'dim': 7, 'sigma': 3.0}
     """
+    known = registry.describe(target)
+    if known is not None:
+        name, settings = known
+        return {"target": name} | _as_json(dataclasses.asdict(settings))
     numbers = _numbers(target)
     if numbers.get("gamma") == 1.0:
         del numbers["gamma"]
-    return numbers if isinstance(target, U1) else {"target": type(target).__name__} | numbers
+    return {"target": type(target).__name__} | numbers
 
 
 def describe_kernel(kernel: Kernel) -> dict[str, Any]:
-    """The kernel by name, those of the package as the command line calls them, and its target."""
-    if isinstance(kernel, Watching):
-        return describe_kernel(kernel.kernel)
-    hits: dict[str, Any] = {}
-    inner = kernel
-    if isinstance(kernel, InstantonHits):
-        inner, hits = kernel.kernel, {"hits": kernel.number}
-    name = _NAMES.get(type(inner), type(inner).__name__)
-    return {"kernel": name} | hits | describe_target(kernel.target)
+    """The kernel and its target."""
+    return kernel.describe() | describe_target(kernel.target)
+
+
+def target_in_words(described: Mapping[str, Any]) -> str:
+    """What `describe_target` gave, for people.
+
+    >>> target_in_words({"target": "Funnel", "dim": 7, "sides": [4, 6]})
+    'Funnel  dim = 7  4×6'
+    """
+    name = str(described.get("target", described.get("name", "")))
+    symbols = registry.theory(name).symbols if name in registry.names() else {}
+    parts = [name]
+    for key, value in described.items():
+        if isinstance(value, list | tuple):
+            parts.append("×".join(map(str, value)))
+        elif key not in ("target", "name") and value is not None:
+            number = isinstance(value, int | float) and not isinstance(value, bool)
+            parts.append(f"{symbols.get(key, key)} = {f'{value:g}' if number else value}")
+    return "  ".join(parts)
+
+
+def _as_json(table: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in table.items()}
 
 
 def _numbers(tree: eqx.Module) -> dict[str, Any]:

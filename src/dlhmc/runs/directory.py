@@ -1,6 +1,5 @@
 """The run directory: which file is where, written so that a crash never leaves half a file."""
 
-import dataclasses
 import datetime
 import fcntl
 import hashlib
@@ -9,18 +8,18 @@ import json
 import os
 import platform
 import shutil
+import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import IO, Any, TypedDict
 
 from dlhmc.errors import UserError
-from dlhmc.runs import config as configuration
+from dlhmc.settings import converted, read_table, to_toml
 from dlhmc.storage.files import UNFINISHED, fingerprint, parse_json, read_text, sealed, unsealed, write_whole
 
-T = TypeVar("T")
-#: 2: every file has a checksum, and the manifest those of configuration and model; 3: checkpoints are one file each
-FORMAT_VERSION = 3
+#: 3: checkpoints are one file each; 4: settings of the theory and the architecture alone, records of a kernel by name
+FORMAT_VERSION = 4
 _VERSIONED = ("dlhmc", "jax", "jaxlib", "equinox", "zarr", "numpy", "scipy")
 
 
@@ -43,13 +42,15 @@ class RunDirectory:
     def refuse_if_taken(self) -> None:
         """A new run never touches an old one."""
         if self.config.exists() or self.history.exists():
-            raise UserError(f"{self.path} already holds a run: choose another --out, or 'dlhmc resume {self.path}'.")
+            raise UserError(
+                f"{self.path} already holds a run: choose another directory, or 'dlhmc resume {self.path}'."
+            )
         if self.path.exists() and not self.path.is_dir():
-            raise UserError(f"{self.path} is a file: choose another --out.")
+            raise UserError(f"{self.path} is a file: choose another directory.")
         # A run that died before it had written its configuration has not begun.
         unborn = {".lock", self.manifest.name, *(f".{file.name}{UNFINISHED}" for file in (self.manifest, self.config))}
         if self.path.is_dir() and any(entry.name not in unborn for entry in self.path.iterdir()):
-            raise UserError(f"{self.path} is not empty: choose another --out.")
+            raise UserError(f"{self.path} is not empty: choose another directory.")
 
     def require_run(self) -> None:
         """There must be a run to go on with."""
@@ -99,8 +100,10 @@ class RunDirectory:
 
 
 @contextmanager
-def new_run(kind: str, config: Any, path: Path) -> Iterator[RunDirectory]:
-    """A new run directory, held for this process, with configuration and manifest in it."""
+def new_run(
+    kind: str, settings: Mapping[str, Any], path: Path, inputs: Mapping[str, Path] | None = None
+) -> Iterator[RunDirectory]:
+    """A new run directory, held for this process, with settings and manifest in it; `inputs` are files it reads."""
     import jax
 
     from dlhmc.machine import processes
@@ -112,58 +115,67 @@ def new_run(kind: str, config: Any, path: Path) -> Iterator[RunDirectory]:
             path.mkdir(parents=True, exist_ok=True)
             held.enter_context(directory.locked())
             directory.refuse_if_taken()  # by a process that was quicker
-            text = configuration.dumps(config).encode()
+            text = to_toml(settings).encode()
             devices = [f"{device.platform}: {device.device_kind}" for device in jax.devices()]
-            inputs = {directory.config.name: hashlib.sha256(text).hexdigest()} | _models(config)
-            write_json(directory.manifest, manifest(kind, config.seed, devices) | {"inputs": inputs})
+            digests = {name: fingerprint(file) for name, file in (inputs or {}).items()}
+            digests[directory.config.name] = hashlib.sha256(text).hexdigest()
+            write_json(directory.manifest, manifest(kind, settings["seed"], devices) | {"inputs": digests})
             write_whole(directory.config, text)  # last: with it the run has begun
         processes.barrier("directory")
         yield directory
 
 
-def _models(config: Any) -> dict[str, str]:
-    """The fingerprint of the model that a run samples with: another one would give other numbers."""
-    from dlhmc.models import model as models
-
-    name = getattr(config, "model", None)
-    return {"model": fingerprint(models.find(name))} if isinstance(name, str) else {}
-
-
 @contextmanager
-def old_run(kind: str, config_type: type[T], path: Path) -> Iterator[tuple[RunDirectory, T]]:
-    """The directory of an earlier run, held for this process, with its configuration."""
+def old_run(kind: str, path: Path) -> Iterator[tuple[RunDirectory, dict[str, Any]]]:
+    """The directory of an earlier run, held for this process, with its settings."""
     from dlhmc.machine import processes
 
-    directory, config = open_run(kind, config_type, path)
+    directory, settings = open_run(kind, path)
     with _disk_errors(directory), directory.locked() if processes.is_first() else nullcontext():
-        yield directory, config
+        yield directory, settings
 
 
 @contextmanager
-def objects_run(kind: str, config: Any, path: Path, *, resuming: bool) -> Iterator[RunDirectory]:
-    """The directory of a run of objects made in Python: a new one, or one to go on with that had the same settings."""
+def run_directory(
+    kind: str,
+    settings: Mapping[str, Any],
+    path: Path,
+    inputs: Mapping[str, Path] | None = None,
+    *,
+    resuming: bool,
+) -> Iterator[RunDirectory]:
+    """The directory of a run: a new one, or one to go on with that has the same settings and inputs."""
     if not resuming:
-        with new_run(kind, config, path) as directory:
+        with new_run(kind, settings, path, inputs) as directory:
             yield directory
         return
-    with old_run(kind, type(config), path) as (directory, before):
-        names = [field.name for field in dataclasses.fields(config)]
-        changed = [name for name in names if getattr(before, name) != getattr(config, name)]
-        if changed:
-            raise UserError(f"{path} was begun with another {changed[0]}: go on with the same objects and numbers.")
+    with old_run(kind, path) as (directory, before):
+        now = tomllib.loads(to_toml(settings))
+        if changed := [name for name in now.keys() | before.keys() if now.get(name) != before.get(name)]:
+            raise UserError(f"{path} was begun with another {min(changed)}: go on with the same objects and numbers.")
+        require_same_inputs(directory, inputs or {})
         yield directory
 
 
-def open_run(kind: str, config_type: type[T], path: Path) -> tuple[RunDirectory, T]:
-    """Directory and configuration of an earlier run of the given kind."""
+def open_run(kind: str, path: Path) -> tuple[RunDirectory, dict[str, Any]]:
+    """Directory and settings of an earlier run of the given kind."""
     directory = RunDirectory(path)
     if (found := run_kind(path)) != kind:
-        if found == f"{kind}-objects":
-            raise UserError(
-                f"{path} holds a run of objects made in Python: go on with dlhmc.{kind}(…, out=…, resume=True) there."
-            )
         raise UserError(f"{path} holds a run of kind '{found}', not '{kind}'.")
-    return directory, configuration.load(config_type, directory.config)
+    return directory, read_table(directory.config)
+
+
+def is_of_objects(settings: Mapping[str, Any]) -> bool:
+    """Whether a run is one of objects made in Python, which no file can describe."""
+    return "fingerprint" in settings
+
+
+def require_rebuildable(kind: str, settings: Mapping[str, Any], path: Path) -> None:
+    """Refuse to go on from the command line with objects that were made in Python."""
+    if is_of_objects(settings):
+        raise UserError(
+            f"{path} holds a run of objects made in Python: go on with dlhmc.{kind}(…, out=…, resume=True) there."
+        )
 
 
 def run_kind(path: Path) -> str:
@@ -174,7 +186,7 @@ def run_kind(path: Path) -> str:
     if fingerprint(directory.config) != written["inputs"][directory.config.name]:
         raise UserError(
             f"{directory.config} is not what the run began with (its SHA-256 is not that of manifest.json): put the "
-            "old one back, or start a new run with --config."
+            "old one back, or start a new run with it."
         )
     return str(written["kind"])
 
@@ -192,22 +204,33 @@ def read_manifest(directory: RunDirectory) -> dict[str, Any]:
         written = unsealed(table)
     except (OSError, ValueError) as error:
         raise UserError(f"{path} is missing or damaged: {error}.") from None
-    inputs, versions, devices = (written.get(name) for name in ("inputs", "versions", "devices"))
-    if isinstance(inputs, dict) and isinstance(versions, dict) and isinstance(devices, list):
-        texts = [written.get(name) for name in ("kind", "python", "machine", "created")]
-        if all(isinstance(text, str) for text in [*texts, *devices, inputs.get(directory.config.name)]):
-            return written
-    raise UserError(f"{path} is damaged: it does not say what ran.")
+    converted(written, _Manifest, str(path))
+    if directory.config.name not in written["inputs"]:
+        raise UserError(f"{path} is damaged: it does not say what ran.")
+    return written
 
 
-def require_same_model(directory: RunDirectory, config: Any) -> None:
-    """Refuse a model that is not the one the run began with."""
-    found = _models(config)
-    if found != {key: value for key, value in read_manifest(directory)["inputs"].items() if key in found}:
-        raise UserError(
-            f"The model {config.model} is not the one that {directory.path} began with (its SHA-256 is not that of "
-            "manifest.json): put the old one back, or start a new run."
-        )
+class _Manifest(TypedDict):
+    """What a manifest must have; others may be in it, too."""
+
+    kind: str
+    python: str
+    machine: str
+    created: str
+    inputs: dict[str, str]
+    versions: dict[str, str]
+    devices: list[str]
+
+
+def require_same_inputs(directory: RunDirectory, inputs: Mapping[str, Path]) -> None:
+    """Refuse files that are not those that the run began with: they would give other numbers."""
+    written = read_manifest(directory)["inputs"]
+    for name, file in inputs.items():
+        if fingerprint(file) != written.get(name):
+            raise UserError(
+                f"The {name} {file} is not the one that {directory.path} began with (its SHA-256 is not that of "
+                "manifest.json): put the old one back, or start a new run."
+            )
 
 
 def require_newest(path: Path, problems: list[str]) -> None:

@@ -4,27 +4,40 @@ The number of trajectories is an array and records go to buffers of a fixed size
 `begin` and `advance`, and its numbers do not depend on how it is cut into chunks.
 """
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from dlhmc.kernels.contract import Info, Kernel, State
+from dlhmc.geometry.contract import Field
+from dlhmc.kernels.contract import Kernel
 from dlhmc.kernels.tuning import StepSizeTuner
 from dlhmc.machine.devices import everywhere, spread, spread_chains
 from dlhmc.names import Start
 from dlhmc.numerics import rng
-from dlhmc.targets.contract import ExactDraws
+from dlhmc.targets.contract import ExactDraws, Observable
 
 Records = dict[str, Array]
+
+
+class Measured(dict[str, Observable]):
+    """Observables of one's own that are measured beside the target's: a table that can be hashed."""
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return hash(tuple(self.items()))
+
+
+NOTHING = Measured()
 
 
 class Carry(NamedTuple):
     """All that a run carries from one trajectory to the next."""
 
-    state: State
+    #: whatever the kernel keeps, the configurations among it as x
+    state: Any
     tuner: StepSizeTuner
 
 
@@ -42,9 +55,14 @@ def begin(kernel: Kernel, draws: ExactDraws | None, seed: Int[Array, ""], start:
     dtype = jnp.dtype(jnp.result_type(float))
     key = rng.step_key(seed, rng.Purpose.START, jnp.zeros((), jnp.uint32))
     x = kernel.target.start(key, start, chains, dtype) if draws is None else draws.draw(key, chains, dtype)
+    return _placed(begin_at(kernel, x))
+
+
+def begin_at(kernel: Kernel, x: Field) -> Carry:
+    """The carry of chains that start at x."""
     step_size = kernel.tunable_step_size()
-    tuner = StepSizeTuner.start(jnp.ones((), dtype) if step_size is None else step_size)
-    return _placed(Carry(kernel.init(x), tuner))
+    first = jnp.ones((), jnp.result_type(float)) if step_size is None else jnp.asarray(step_size)
+    return Carry(kernel.init(x), StepSizeTuner.start(first))
 
 
 @eqx.filter_jit
@@ -56,15 +74,16 @@ def advance(
     count: Int[Array, ""],
     capacity: int,
     tune: bool,
+    measured: Measured = NOTHING,
 ) -> tuple[Carry, Records]:
     """`count` ≤ `capacity` trajectories from global step `first` on; records beyond `count` are not set."""
 
     def trajectory(index: Int[Array, ""], loop: tuple[Carry, Records]) -> tuple[Carry, Records]:
         carry, buffers = loop
-        carry, records = _trajectory(kernel, schedule, carry, first + index, tune)
+        carry, records = _trajectory(kernel, schedule, carry, first + index, tune, measured)
         return carry, {name: buffers[name].at[index].set(row) for name, row in records.items()}
 
-    shapes = eqx.filter_eval_shape(_trajectory, kernel, schedule, carry, first, tune)[1]
+    shapes = eqx.filter_eval_shape(_trajectory, kernel, schedule, carry, first, tune, measured)[1]
     buffers = {name: jnp.zeros((capacity, *row.shape), row.dtype) for name, row in shapes.items()}
     carry, buffers = jax.lax.fori_loop(0, count, trajectory, (_placed(carry), spread_chains(buffers)))
     return _placed(carry), spread_chains(buffers)
@@ -72,11 +91,11 @@ def advance(
 
 def _placed(carry: Carry) -> Carry:
     """Chains on the devices that they are spread over, the tuner on all."""
-    return Carry(State(spread(carry.state.x)), everywhere(carry.tuner))
+    return Carry(spread(carry.state), everywhere(carry.tuner))
 
 
 def _trajectory(
-    kernel: Kernel, schedule: Schedule, carry: Carry, step: Int[Array, ""], tune: bool
+    kernel: Kernel, schedule: Schedule, carry: Carry, step: Int[Array, ""], tune: bool, measured: Measured
 ) -> tuple[Carry, Records]:
     state, tuner = carry
     key = rng.step_key(schedule.seed, rng.Purpose.TRAJECTORY, step)
@@ -87,14 +106,15 @@ def _trajectory(
     if tune:
         learned = tuner.update(info.acceptance, schedule.wanted_acceptance)
         tuner = jax.tree.map(lambda new, old: jnp.where(warming, new, old), learned, tuner)
-    return Carry(state, tuner), _records(kernel, state, info)
+    own = {name: function(state.x) for name, function in measured.items()}
+    return Carry(state, tuner), kernel.target.observables(state.x) | own | diagnostics(info)
 
 
-def _records(kernel: Kernel, state: State, info: Info) -> Records:
-    """What the history keeps of one trajectory."""
-    records = kernel.target.observables(state.x) | {
-        "accepted": info.accepted.astype(jnp.int8),
-        "energy_change": info.energy_change,
-        "nonfinite": info.nonfinite.astype(jnp.int8),
+def diagnostics(info: Any) -> Records:
+    """What a kernel tells of a trajectory, by name; the acceptance probability follows from the change of energy."""
+    fields: Mapping[str, Array] = info._asdict()
+    return {
+        name: value.astype(jnp.int8) if value.dtype == bool else value
+        for name, value in fields.items()
+        if name != "acceptance"
     }
-    return records if info.hits is None else records | {"hits": info.hits}

@@ -1,4 +1,6 @@
-"""Histories of a run as a zarr store that xarray opens: arrays [trajectory, chain], written as the run goes on.
+"""Histories of a run as a zarr store that xarray opens: arrays [trajectory, …, chain], written as the run goes on.
+
+What is recorded of a trajectory is a number for each chain, or an array of them; its axes stand between both.
 
 Arrays have their full length from the start and rows that have not been reached hold the fill value, so a resumed
 run overwrites what came after its checkpoint and the store never has to be cut.
@@ -8,6 +10,7 @@ that were lost, changed or exchanged since are found before a number is made of 
 """
 
 import hashlib
+import json
 import math
 import os
 import shutil
@@ -39,6 +42,14 @@ _MOST_PIECES = 2**16
 
 
 CONFIGURATIONS, _KEPT, _METADATA = "configurations", "kept", "zarr.json"
+
+
+def diagnostics_of(attributes: Mapping[Any, Any]) -> tuple[str, ...]:
+    """The records that are about the kernel: all that are not observables."""
+    try:
+        return tuple(map(str, json.loads(attributes.get("diagnostics", "[]"))))
+    except (TypeError, ValueError, RecursionError):
+        raise UserError("The attribute 'diagnostics' of the histories is damaged: it is no list of names.") from None
 
 
 class _Store(LocalStore):
@@ -84,25 +95,25 @@ class History:
         configuration: Array,
         attributes: Mapping[str, Any],
     ) -> "History":
-        """A store for `rows` trajectories of the given records (one row of each tells dtype and chains)."""
+        """A store for `rows` trajectories of the given records (one row [*element, chain] of each tells its shape)."""
         group = zarr.open_group(_Store(path), mode="w-", attributes=dict(attributes))
         pieces = shape_of_pieces(configuration)
         for name, row in records.items():
+            elements = tuple(f"{name}_{axis}" for axis in range(row.ndim - 1))
             _create_array(
                 group,
                 name,
                 (rows, *row.shape),
                 row.dtype,
-                ("trajectory", "chain"),
-                pieces[-1:],
-                -1 if row.dtype.kind == "i" else None,
+                ("trajectory", *elements, "chain"),
+                (*row.shape[:-1], *pieces[-1:]),
             )
         if configuration_steps:
             field = tuple(f"field_{axis}" for axis in range(configuration.ndim - 1))
             names = (_KEPT, *field, "chain")
             shape = (len(configuration_steps), *configuration.shape)
             _create_array(group, CONFIGURATIONS, shape, configuration.dtype, names, pieces, chunk_rows=1)
-            kept = _create_array(group, _KEPT, shape[:1], np.dtype(np.int64), (_KEPT,), (), -1)
+            kept = _create_array(group, _KEPT, shape[:1], np.dtype(np.int64), (_KEPT,), ())
             kept[:] = np.asarray(configuration_steps)
         with warnings.catch_warnings():
             # Consolidated metadata is an extension of the format; xarray looks for it and warns without.
@@ -132,6 +143,20 @@ class History:
     def attributes(self) -> dict[str, Any]:
         """What the store says about itself."""
         return dict(self._group.attrs)
+
+    @property
+    def records(self) -> list[str]:
+        """The arrays that have a row for each trajectory."""
+        return [name for name in self.names if name not in (CONFIGURATIONS, _KEPT)]
+
+    @property
+    def chains(self) -> int:
+        """How many there are."""
+        return self.array(next(iter(self.records), "records")).shape[-1]
+
+    def rows(self, name: str, rows: int, power: int = 1, element: tuple[Any, ...] = ()) -> "Rows":
+        """The first rows of a record, or of one element of it, raised to a power."""
+        return Rows(self.array(name), rows, power, element, nan=name in diagnostics_of(self.attributes))
 
     def array(self, name: str) -> zarr.Array[Any]:
         """One array of the store."""
@@ -172,7 +197,7 @@ class History:
     def verify(self, shape: tuple[int, int], rows: int, kept: int, digests: Mapping[str, str]) -> None:
         """Refuse a store whose first `rows` trajectories and `kept` configurations are not those of the digests.
 
-        `shape` is that of every record. Afterwards the store can be written on from there.
+        `shape` is that of every record, trajectories and chains. Afterwards the store can be written on from there.
         """
         with _damage_named(self._path):
             self._metadata = self._fingerprint_of_metadata()
@@ -188,7 +213,8 @@ class History:
             elif name == _KEPT:
                 count, fits = array.shape[0], kept <= array.shape[0] <= shape[0] and array.ndim == 1
             else:
-                count, fits = rows, array.shape == shape
+                of_run = array.ndim > 1 and (array.shape[0], array.shape[-1]) == shape
+                count, fits = rows, of_run and rows <= shape[0]
             if not fits:
                 raise UserError(f"The history {self._path} is damaged: '{name}' is of another run.")
             _require_modest_chunks(self._path, array, count)
@@ -225,7 +251,6 @@ def _create_array(
     dtype: np.dtype[Any],
     dimensions: tuple[str, ...],
     pieces: tuple[int, ...],
-    fill_value: int | None = None,
     chunk_rows: int | None = None,
 ) -> zarr.Array[Any]:
     """An array cut into chunks along its first axis, and into pieces for processes to write; each with a CRC."""
@@ -237,9 +262,16 @@ def _create_array(
         chunks=(rows, *pieces),
         dtype=dtype,
         compressors=_COMPRESSORS,
-        fill_value=np.nan if fill_value is None else fill_value,
+        fill_value=_fill_value(dtype),
         dimension_names=dimensions,
     )
+
+
+def _fill_value(dtype: np.dtype[Any]) -> float | int | bool:
+    """Stands for what has not been written; a flag has no value to spare."""
+    if dtype.kind == "b":
+        return False
+    return np.nan if dtype.kind == "f" else int(np.iinfo(dtype).min if dtype.kind == "i" else np.iinfo(dtype).max)
 
 
 _COMPRESSORS = (ZstdCodec(level=0), Crc32cCodec())
@@ -267,7 +299,7 @@ def _require_modest_chunks(path: Path, array: zarr.Array[Any], rows: int) -> Non
     for index in np.ndindex(math.ceil(rows / array.chunks[0]), *cuts):
         file = path / array.basename / array.metadata.encode_chunk_key(index)
         if not file.is_file():
-            if array.ndim == 2:
+            if array.basename not in (CONFIGURATIONS, _KEPT):
                 continue  # nothing but fill values, unless the SHA-256 says otherwise
             raise UserError(f"The history {path} is damaged: '{array.basename}' is not what was saved.")
         with file.open("rb") as content:
@@ -304,15 +336,26 @@ def _damage_named(path: Path, what: str = "is damaged") -> Iterator[None]:
 
 
 class Rows:
-    """The first rows of an array as the statistics want them: sliced by chains, in double precision.
+    """The first rows of a record as the statistics want them: sliced by chains, in double precision.
 
-    The fill value of a row that was lost is an error, but for the one record that may be NaN.
+    Of an array-valued record that is one element, or all [trajectory, …, chain]. The fill value of a row that was lost
+    is an error, unless it is NaN and the record may be.
     """
 
-    def __init__(self, array: zarr.Array[Any], rows: int, power: int = 1) -> None:
+    def __init__(
+        self,
+        array: zarr.Array[Any],
+        rows: int,
+        power: int = 1,
+        element: tuple[Any, ...] = (),
+        *,
+        nan: bool = False,
+    ) -> None:
         self._array = array
         self._power = power
-        self.shape = (rows, array.shape[1])
+        self._element = element
+        self._nan = nan
+        self.shape = (rows, array.shape[-1])
 
     def __getitem__(self, index: tuple[slice, slice]) -> NDArray[np.float64]:
         """series[:, a:b]."""
@@ -320,10 +363,13 @@ class Rows:
         rows = slice(*rows.indices(self.shape[0]))
         path = Path(str(self._array.store_path).removeprefix("file://"))
         with _damage_named(path):
-            values = np.asarray(self._array[rows, chains])
-        lost = np.isnan(values) if values.dtype.kind == "f" else values < 0
-        if self._array.basename != "energy_change" and lost.any():
-            raise UserError(f"The history {path} is damaged: rows are missing.")
+            values = np.asarray(self._array[rows, *self._element, ..., chains])
+        if values.dtype.kind == "f":
+            lost = not self._nan and not np.isfinite(values).all()
+        else:
+            lost = values.dtype.kind != "b" and (values == self._array.fill_value).any()
+        if lost:
+            raise UserError(f"The history {path} is damaged: rows are missing, or not finite.")
         return values.astype(np.float64) ** self._power
 
     def total(self) -> float:

@@ -12,10 +12,10 @@ from dlhmc.errors import ExitCode, UserError
 from dlhmc.machine import processes
 from dlhmc.machine.memory import give_back_what_is_free
 from dlhmc.runs import metrics
-from dlhmc.runs.boards import Board, open_boards
 from dlhmc.runs.checkpoint import Checkpoints
 from dlhmc.runs.directory import RunDirectory
 from dlhmc.runs.interruption import Interruption, watch_signals
+from dlhmc.runs.loggers import Logger, open_loggers
 from dlhmc.runs.progress import Callback, Display
 
 _SECONDS_PER_CHUNK = 1.0
@@ -51,8 +51,8 @@ class Work(ABC):
         """Compile before the clock starts."""
 
     @abstractmethod
-    def finish(self, console: Console) -> None:
-        """Write and show the results of a finished run."""
+    def finish(self, console: Console) -> ExitCode:
+        """Write and show the results of a finished run; the code says whether they can be trusted."""
 
     @abstractmethod
     def advance(self, step: int, count: int) -> None:
@@ -63,7 +63,7 @@ class Work(ABC):
         """Figures of the run so far, for metrics.jsonl."""
 
     @abstractmethod
-    def facts(self) -> str:
+    def status_line(self) -> str:
         """The same for people."""
 
     @abstractmethod
@@ -78,12 +78,12 @@ class Work(ABC):
         """Look after the run, between two chunks; what is found is for the verdict."""
         return
 
-    def verdict(self) -> str | None:
-        """Why the run cannot go on, in one sentence; None while it can."""
+    def verdict(self) -> UserError | None:
+        """Why the run cannot go on; None while it can."""
         return None
 
 
-class Conditions(NamedTuple):
+class ExecutionOptions(NamedTuple):
     """How a run is done; none of it changes its numbers."""
 
     #: devices of each process that share the chains; one if not given, or all if there are several processes
@@ -100,23 +100,23 @@ class Conditions(NamedTuple):
     progress: Callback | None = None
 
 
-PLAIN = Conditions()
+PLAIN = ExecutionOptions()
 
 
 def execute(
     work: Work,
     directory: RunDirectory,
     console: Console,
-    conditions: Conditions,
+    options: ExecutionOptions,
     *,
     resuming: bool,
     chunk: int | None,
 ) -> ExitCode:
     """Run to the end or to an interruption; either way everything is on disk afterwards."""
     first = processes.is_first()
-    quiet = conditions.quiet or not first
+    quiet = options.quiet or not first
     shown = Console(quiet=True) if quiet or work.silent else console
-    with watch_signals(conditions.time_limit) as interruption:
+    with watch_signals(options.time_limit) as interruption:
         step = 0
         if resuming and not directory.never_began():
             checkpoints = Checkpoints(directory.checkpoints, run=directory.identity(), create=False)
@@ -132,22 +132,20 @@ def execute(
             work.create()
             checkpoints = Checkpoints(directory.checkpoints, run=directory.identity())
             checkpoints.save(0, *work.checkpoint())
-        display = Display(console, work.title, work.total, quiet=quiet, callback=conditions.progress)
+        display = Display(console, work.title, work.total, quiet=quiet, callback=options.progress)
         with display.running(step):
             if step < work.total and (processes.several() or not interruption):
                 work.compile()
             step, code = drive(work, step, directory, checkpoints, display, interruption, chunk=chunk)
     if (reason := work.verdict()) is not None:
-        raise UserError(reason)
+        raise reason
     if step < work.total:
         again = f"  dlhmc resume {shlex.quote(str(directory.path))}"
         for line in (f"stopped after {step} of {work.total} {work.unit}, all saved; go on with", again):
             shown.print(line, markup=False, highlight=False, soft_wrap=True)
         return code
     processes.barrier("finished")  # all histories are written
-    if first:
-        work.finish(shown)
-    return ExitCode.OK
+    return work.finish(shown) if first else ExitCode.OK
 
 
 def adapted(length: int, wanted: float) -> int:
@@ -187,10 +185,10 @@ def drive(
     length = min(work.capacity, chunk or _FIRST_CHUNK)
     code = ExitCode.OK
     with ExitStack() as files:
-        lines, boards = None, list[Board]()
+        lines, loggers = None, list[Logger]()
         if processes.is_first():
             lines = files.enter_context(closing(metrics.MetricsFile(directory.metrics)))
-            boards = files.enter_context(open_boards(directory, step, tensorboard=work.tensorboard, wandb=work.wandb))
+            loggers = files.enter_context(open_loggers(directory, step, tensorboard=work.tensorboard, wandb=work.wandb))
 
         def save() -> float:
             """Save, and say when it is worth saving again."""
@@ -219,9 +217,9 @@ def drive(
             figures = {"steps_per_second": rate} | work.metrics()
             if lines is not None:
                 lines.append({"step": step} | figures)
-            for board in boards:
-                board.add(step, figures)
-            display.update(step, f"{work.facts()}  {float(f'{rate:.3g}'):g}/s")
+            for logger in loggers:
+                logger.add(step, figures)
+            display.update(step, f"{work.status_line()}  {float(f'{rate:.3g}'):g}/s")
             if chunk is None:
                 length = adapted(length, min(work.capacity, rate * _SECONDS_PER_CHUNK))
         save()

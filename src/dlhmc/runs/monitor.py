@@ -1,6 +1,7 @@
 """Running figures of a sampling run, for the progress line and metrics.jsonl; bounded memory."""
 
 import math
+from collections import defaultdict
 from typing import Any
 
 import numpy as np
@@ -62,25 +63,34 @@ class RecentRows:
 
 
 class Monitor:
-    """Sums over what has been measured since the run was started or resumed."""
+    """Sums over what has been measured since the run was started or resumed.
+
+    Of the moments and of the slow observables it follows the first that is a number.
+    """
 
     def __init__(self, target: Target) -> None:
         self._target = target
         self._exact = target.exact()
-        self._first_moment = next(iter(target.moments), None)
-        self._slow = next(iter(target.slow), None)
+        self._moment: str | None = None
+        self._slow: str | None = None
         self._series = RecentRows()
         self._last_sector: NDArray[Any] | None = None
         self._count = 0
-        self._sums: dict[str, float] = {"accepted": 0.0, "nonfinite": 0.0, "tunnellings": 0.0, "moment": 0.0}
+        self._sums: defaultdict[str, float] = defaultdict(float)
 
     def add(self, rows: Rows) -> None:
         """Take in the records of a chunk."""
-        self._count += rows["accepted"].size
-        self._sums["accepted"] += float(rows["accepted"].sum(dtype=np.int64))
-        self._sums["nonfinite"] += float(rows["nonfinite"].sum(dtype=np.int64))
-        if self._first_moment is not None:
-            observable, power = self._target.moments[self._first_moment]
+        if not self._count:
+            numbers = {name for name, values in rows.items() if values.ndim == 2}
+            moments = self._target.moments.items()
+            self._moment = next((name for name, (observable, _) in moments if observable in numbers), None)
+            self._slow = next((name for name in self._target.slow if name in numbers), None)
+        row = next(iter(rows.values()))
+        self._count += row.shape[0] * row.shape[-1]
+        for name in rows.keys() & {"accepted", "nonfinite"}:
+            self._sums[name] += float(rows[name].sum(dtype=np.int64))
+        if self._moment is not None:
+            observable, power = self._target.moments[self._moment]
             self._sums["moment"] += float((rows[observable].astype(np.float64) ** power).sum())
         if self._target.sector is not None:
             sectors = rows[self._target.sector]
@@ -94,31 +104,32 @@ class Monitor:
         """Means so far."""
         if not self._count:
             return {}
-        values = {
-            "acceptance": self._sums["accepted"] / self._count,
-            "nonfinite_rejected": self._sums["nonfinite"],
-        }
-        if self._first_moment is not None:
-            values[self._first_moment] = self._sums["moment"] / self._count
+        values = {}
+        if "accepted" in self._sums:
+            values["acceptance"] = self._sums["accepted"] / self._count
+        if "nonfinite" in self._sums:
+            values["nonfinite_rejected"] = self._sums["nonfinite"]
+        if self._moment is not None:
+            values[self._moment] = self._sums["moment"] / self._count
         if self._target.sector is not None:
             values["tunnelling_rate"] = self._sums["tunnellings"] / self._count
         return values
 
-    def facts(self) -> str:
+    def status_line(self) -> str:
         """The same for people, with the autocorrelation time so far."""
-        values = self.metrics()
-        if not values:
+        if not self._count:
             return "warming up"
-        parts = [f"acceptance {values['acceptance']:.3f}"]
-        if self._first_moment is not None:
-            exact = self._exact.get(self._first_moment)
+        values = self.metrics()
+        parts = [f"acceptance {values['acceptance']:.3f}"] if "acceptance" in values else []
+        if self._moment is not None:
+            exact = self._exact.get(self._moment)
             beside = "" if exact is None else f" (exact {exact:.4f})"
-            parts.append(f"{self._first_moment} {values[self._first_moment]:.4f}{beside}")
+            parts.append(f"{self._moment} {values[self._moment]:.4f}{beside}")
         if self._target.sector is not None:
             parts.append(f"tunnelling {values['tunnelling_rate']:.2g}")
         if self._slow is not None:
             parts.append(f"τ({self._slow}) {self._tau()}")
-        if values["nonfinite_rejected"]:
+        if values.get("nonfinite_rejected"):
             parts.append(f"not finite, rejected {values['nonfinite_rejected']:.0f}")
         return "  ".join(parts)
 

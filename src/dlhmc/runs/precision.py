@@ -13,10 +13,11 @@ import numpy as np
 from jaxtyping import Array, Int
 from numpy.typing import NDArray
 
+from dlhmc.geometry.contract import Field, Momentum, PerChain, real_dtype
 from dlhmc.kernels.contract import Kernel
 from dlhmc.numerics import rng
 from dlhmc.numerics.leaves import integer
-from dlhmc.targets.contract import Field, PerChain, energy_change
+from dlhmc.targets.contract import energy_change
 
 #: errors in the probability of acceptance that are too large: an error of δ in ΔH changes it by δ at most, and a
 #: sampler by as much as if its target were wrong by δ. Sound runs are far below: 2e-4 was the largest error seen on
@@ -67,14 +68,15 @@ class Precision(NamedTuple):
 def check_precision(kernel: Kernel, x: NDArray[Any], seed: int, step: int) -> Precision | None:
     """Rounding errors of trajectories that start at the first few chains of x; None if the kernel makes none.
 
-    >>> from dlhmc.kernels import HMC
-    >>> from dlhmc.theories.u1.action import U1
-    >>> kernel = HMC(U1((4, 4), 2.0), step_size=0.2, steps=5)
-    >>> check_precision(kernel, np.zeros((2, 4, 4, 8), np.float32), seed=1, step=0).fine
+    >>> from dlhmc import HMC, Gaussian
+    >>> kernel = HMC(Gaussian([1.0, 2.0]), step_size=0.2, steps=5)
+    >>> check_precision(kernel, np.zeros((2, 8), np.float32), seed=1, step=0).fine
     True
     """
     x = x[..., :_CHAINS]
-    if eqx.filter_eval_shape(kernel.round_trip, x, x) is None:
+    momentum_shape = (*kernel.target.geometry.momentum_shape, x.shape[-1])
+    nothing = np.zeros(momentum_shape, np.finfo(x.dtype).dtype)
+    if eqx.filter_eval_shape(kernel.round_trip, x, nothing) is None:
         return None
     seed_array, step_array = integer(seed, np.uint32), integer(step, np.uint32)
     v, change, error, distance = _there_and_back(kernel, jax.device_put(x), seed_array, step_array)
@@ -82,7 +84,7 @@ def check_precision(kernel: Kernel, x: NDArray[Any], seed: int, step: int) -> Pr
     # A trajectory that is rejected anyway does no harm, and may lose all digits.
     irreversibility = np.mean(probability * np.minimum(1, np.nan_to_num(np.abs(error), nan=1.0, posinf=1.0)))
     acceptance_error = None
-    if x.dtype == np.float32:
+    if x.dtype in (np.float32, np.complex64):
         with jax.enable_x64(True):
             doubled = _there(*jax.tree.map(_double, (kernel, x, np.asarray(v))))
         acceptance_error = float(np.mean(np.abs(probability - _probability(doubled))))
@@ -93,20 +95,22 @@ def check_precision(kernel: Kernel, x: NDArray[Any], seed: int, step: int) -> Pr
 @eqx.filter_jit
 def _there_and_back(
     kernel: Kernel, x: Field, seed: Int[Array, ""], step: Int[Array, ""]
-) -> tuple[Field, PerChain, PerChain, PerChain]:
+) -> tuple[Momentum, PerChain, PerChain, PerChain]:
     """Momenta, ΔH of the way there, change of the energy there and back, and the largest distance from the start."""
     target = kernel.target
-    v = target.momentum(rng.step_key(seed, rng.Purpose.PRECISION, step), x)
+    key = rng.step_key(seed, rng.Purpose.PRECISION, step)
+    v = target.geometry.momentum(key, x.shape[-1], real_dtype(x))
     trip = kernel.round_trip(x, v)
     if trip is None:
         raise TypeError("this kernel makes no trajectories")
     error = energy_change(target, (x, v), (trip.x_back, trip.v_back))
-    distance = jnp.max(jnp.abs(target.wrap(trip.x_back - x)), axis=tuple(range(x.ndim - 1)))
+    away = target.geometry.difference(x, trip.x_back)
+    distance = jnp.max(jnp.abs(away), axis=tuple(range(away.ndim - 1)))
     return v, trip.energy_change, error, distance
 
 
 @eqx.filter_jit
-def _there(kernel: Kernel, x: Field, v: Field) -> PerChain:
+def _there(kernel: Kernel, x: Field, v: Momentum) -> PerChain:
     """ΔH; the way back is not computed."""
     trip = kernel.round_trip(x, v)
     if trip is None:
@@ -117,7 +121,7 @@ def _there(kernel: Kernel, x: Field, v: Field) -> PerChain:
 def _double(leaf: Any) -> Any:
     """Numbers of single precision as the same numbers of double precision."""
     if eqx.is_inexact_array_like(leaf) and not isinstance(leaf, float):
-        return np.asarray(leaf).astype(np.float64)
+        return np.asarray(leaf).astype(np.complex128 if np.iscomplexobj(leaf) else np.float64)
     return leaf
 
 

@@ -1,12 +1,12 @@
-"""A sampling run from start to end."""
+"""A sampling run from start to end: a kernel, how much of it, and what it is in words."""
 
 import functools
 import json
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NotRequired, TypedDict
 
 import equinox as eqx
 import jax
@@ -14,163 +14,115 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
 
-from dlhmc.errors import ExitCode, UserError
-from dlhmc.kernels import DLHMC, HMC, Exact, Kernel, State
-from dlhmc.kernels.integrators import INTEGRATORS
+from dlhmc.errors import ExitCode, Setting, UserError
+from dlhmc.geometry.contract import Field
+from dlhmc.kernels.contract import Kernel
 from dlhmc.machine import processes
 from dlhmc.machine.devices import Devices, own_part
-from dlhmc.models import model as models
+from dlhmc.names import Start
 from dlhmc.numerics.leaves import integer, leaf, on_host
-from dlhmc.runs import targets
-from dlhmc.runs.checkpoint import Checkpoints, Notes, noted
-from dlhmc.runs.config import ObjectSampleConfig, SampleConfig
+from dlhmc.runs.checkpoint import Checkpoints, Notes
 from dlhmc.runs.describe import describe_kernel
-from dlhmc.runs.directory import (
-    RunDirectory,
-    new_run,
-    objects_run,
-    old_run,
-    open_run,
-    require_same_model,
-    run_kind,
-    versions,
-    write_json,
-)
-from dlhmc.runs.engine import Carry, Schedule, advance, begin
+from dlhmc.runs.directory import RunDirectory, open_run, run_directory, versions, write_json
+from dlhmc.runs.engine import NOTHING, Carry, Measured, Schedule, advance, begin, diagnostics
 from dlhmc.runs.history import History
-from dlhmc.runs.loop import PLAIN, Conditions, Work, execute
+from dlhmc.runs.loop import PLAIN, ExecutionOptions, Work, execute
 from dlhmc.runs.monitor import Monitor
 from dlhmc.runs.precision import TOLERANCE, Precision, check_precision
-from dlhmc.runs.summary import Quantities, Stored, show, summarise
-from dlhmc.targets import ExactDraws, Target
-from dlhmc.theories.u1.hits import InstantonHits
+from dlhmc.runs.settings import SampleAmounts
+from dlhmc.runs.summary import Quantities, Stored, show, show_alarms, summarise
+from dlhmc.settings import converted, picked
+from dlhmc.targets.contract import ExactDraws, Observed, Target
 
-_FIRST_GUESS_OF_STEP_SIZE = 0.1
 # Records of a chunk wait in memory until it is done: at most this many numbers of each kind.
 _BUFFER_NUMBERS = 2**19
 _CAPACITY = 4096
+# What a history says about itself beside what ran.
+_NOT_DESCRIBING = frozenset(
+    ("quantities", "diagnostics", "versions", "warmup", "start", "seed", "seconds", "step_size", "leapfrog_steps")
+)
 
 
-class Plan(NamedTuple):
+class Sampler(NamedTuple):
     """What is to run, as objects."""
 
     kernel: Kernel
-    start_draws: ExactDraws | None
-    tune: bool
-    #: the same in words and numbers
-    what: dict[str, Any]
+    #: whether the step size is tuned during the warm-up
+    tune: bool = False
+    #: observables of one's own that are measured beside the target's
+    measured: Measured = NOTHING
 
     @property
     def target(self) -> Target:
         """What is sampled."""
         return self.kernel.target
 
+    def observe(self, x: Field) -> dict[str, Observed]:
+        """All that is measured of configurations."""
+        return self.target.observables(x) | {name: function(x) for name, function in self.measured.items()}
 
-def plan(config: SampleConfig) -> Plan:
-    """Build target and kernel; call it with double precision switched as the configuration says."""
-    target = targets.build(config)
+    @property
+    def quantities(self) -> Quantities:
+        """How to read what is recorded."""
+        return Quantities.of(self.target, self.measured)
+
+
+def exact_draws(target: Target) -> ExactDraws:
+    """Exact draws, where they are asked for."""
     draws = target.exact_draws()
-    kernel: Kernel
-    if config.kernel == "exact":
-        kernel = Exact(target, targets.require_draws(draws))
-    elif config.model is not None:
-        targets.require_target_of_model(models.find(config.model), config.target, config.lattice)
-        kernel = learned_kernel(config.model, target)
-    else:
-        step_size = _FIRST_GUESS_OF_STEP_SIZE if config.step_size is None else config.step_size
-        kernel = HMC(target, step_size, config.leapfrog_steps, INTEGRATORS[config.integrator])
-    if config.hits:
-        kernel = InstantonHits(kernel, config.hits)
-    tune = config.step_size is None and kernel.tunable_step_size() is not None
-    start_draws = targets.require_draws(draws) if config.start == "exact" else None
-    return Plan(kernel, start_draws, tune, what_ran(config))
+    if draws is None:
+        raise UserError("This target has no exact draws: use another kernel and a hot or cold start.")
+    return draws
 
 
-def what_ran(config: SampleConfig) -> dict[str, Any]:
-    """Kernel and target; that of U(1) by its lattice and coupling, others by name."""
-    if config.lattice is None:
-        return {"kernel": config.kernel, "target": config.target}
-    return {"kernel": config.kernel, "lattice": list(config.lattice), "beta": config.beta}
-
-
-def plan_of_objects(kernel: Kernel, config: ObjectSampleConfig) -> Plan:
-    """The same for a kernel that was made in Python."""
-    start_draws = targets.require_draws(kernel.target.exact_draws()) if config.start == "exact" else None
-    return Plan(kernel, start_draws, config.tune, describe_kernel(kernel))
-
-
-def learned_kernel(name: str, target: Target) -> DLHMC:
-    """The kernel of a trained model, on a target of any coupling."""
-    file = models.find(name)
-    built_from, description = models.read_config(file)
-    like = eqx.filter_eval_shape(models.build, built_from, target, jax.random.key(0))
-    return DLHMC(target, models.load(file, like), symmetric=description.get("symmetric") is True)
+def settled_start(target: Target, start: Start | None) -> Start:
+    """The first configurations: exact draws where the target has them, unless others are asked for."""
+    return start or ("hot" if target.exact_draws() is None else "exact")
 
 
 def sample(
-    config: SampleConfig,
+    sampler: Sampler,
+    amounts: SampleAmounts,
+    settings: Mapping[str, Any],
     path: Path,
     console: Console,
-    conditions: Conditions = PLAIN,
+    options: ExecutionOptions = PLAIN,
     *,
-    show_results: bool = True,
-) -> ExitCode:
-    """Run in a new directory; show progress and the table of results, or not."""
-    with jax.enable_x64(config.float64):
-        # Before anything is written: a model may not fit, or the chains may not be shared.
-        prepared = prepare(config, conditions)
-        with new_run("sample", config, path) as directory:
-            work = Sampling(config, directory, *prepared, show_results=show_results, check_every=conditions.check_every)
-            return execute(work, directory, console, conditions, resuming=False, chunk=config.chunk)
-
-
-def sample_objects(
-    kernel: Kernel,
-    config: ObjectSampleConfig,
-    path: Path,
-    console: Console,
-    conditions: Conditions = PLAIN,
-    *,
+    inputs: Mapping[str, Path] | None = None,
     resuming: bool = False,
+    show_results: bool = True,
 ) -> tuple["Sampling", ExitCode]:
-    """The same for a kernel that was made in Python, in the precision that JAX is set to; the work is returned."""
-    prepared = _placed(plan_of_objects(kernel, config), config, conditions)
-    with objects_run("sample-objects", config, path, resuming=resuming) as directory:
-        work = Sampling(config, directory, *prepared, show_results=False, check_every=conditions.check_every)
-        work.silent = True
-        return work, execute(work, directory, console, conditions, resuming=resuming, chunk=config.chunk)
+    """Run in a directory, in the precision that JAX is set to; `settings` are what config.toml says of it.
+
+    Progress and the table of results are shown, or not; the work is returned.
+    """
+    if sampler.tune:
+        amounts.require_warmup()
+    # Before anything is written: the chains may not be shared.
+    devices, carry = prepare(sampler, amounts, options)
+    with run_directory("sample", settings, path, inputs, resuming=resuming) as directory:
+        work = Sampling(sampler, amounts, directory, devices, carry, options, show_results=show_results)
+        return work, execute(work, directory, console, options, resuming=resuming, chunk=amounts.chunk)
 
 
-def resume(path: Path, console: Console, conditions: Conditions = PLAIN) -> ExitCode:
-    """Go on with an interrupted run."""
-    with old_run("sample", SampleConfig, path) as (directory, config), jax.enable_x64(config.float64):
-        require_same_model(directory, config)
-        work = Sampling(config, directory, *prepare(config, conditions), check_every=conditions.check_every)
-        return execute(work, directory, console, conditions, resuming=True, chunk=config.chunk)
-
-
-def prepare(config: SampleConfig, conditions: Conditions) -> tuple[Plan, Devices, Carry]:
-    """Plan and first configurations, on the devices wanted."""
-    return _placed(plan(config), config, conditions)
-
-
-def _placed(
-    planned: Plan, config: SampleConfig | ObjectSampleConfig, conditions: Conditions
-) -> tuple[Plan, Devices, Carry]:
-    devices = Devices(conditions.devices, conditions.split_lattice)
-    planned = on_host(planned)
-    devices.require(planned.target.shape, config.chains)
+def prepare(sampler: Sampler, amounts: SampleAmounts, options: ExecutionOptions = PLAIN) -> tuple[Devices, Carry]:
+    """First configurations, on the devices wanted."""
+    devices = Devices(options.devices, options.split_lattice)
+    start = settled_start(sampler.target, amounts.start)
+    draws = exact_draws(sampler.target) if start == "exact" else None
+    kernel, draws = on_host((sampler.kernel, draws))
+    devices.require(sampler.target.shape, amounts.chains)
     with devices.beginning():
-        carry = begin(planned.kernel, planned.start_draws, integer(config.seed, np.uint32), config.start, config.chains)
-    return planned, devices, Carry(State(devices.distribute(carry.state.x)), devices.copy(carry.tuner))
+        carry = begin(kernel, draws, integer(amounts.seed, np.uint32), start, amounts.chains)
+    return devices, Carry(devices.distribute(carry.state), devices.copy(carry.tuner))
 
 
-def compiled_chunk(config: SampleConfig, conditions: Conditions) -> Callable[[], None]:
+def compiled_chunk(sampler: Sampler, amounts: SampleAmounts, options: ExecutionOptions) -> Callable[[], None]:
     """The device's part of a chunk of a run, compiled, from the same start each time: for benchmarks."""
-    planned, devices, carry = prepare(config, conditions)
-    number = config.chunk or 1
-    schedule = Schedule(integer(config.seed, np.uint32), integer(0), leaf(config.target_acceptance))
-    arguments = (planned.kernel, schedule, carry, integer(0), integer(number), number, planned.tune)
+    devices, carry = prepare(sampler, amounts, options)
+    number = amounts.chunk or 1
+    schedule = Schedule(integer(amounts.seed, np.uint32), integer(0), leaf(amounts.target_acceptance))
+    arguments = (on_host(sampler.kernel), schedule, carry, integer(0), integer(number), number, sampler.tune)
     with devices.active():
         compiled = advance.lower(*arguments).compile()  # type: ignore[attr-defined]
 
@@ -183,24 +135,53 @@ def compiled_chunk(config: SampleConfig, conditions: Conditions) -> Callable[[],
 
 def show_results(path: Path, console: Console) -> dict[str, Any]:
     """The results so far of a run, finished or not."""
-    directory, config = open_run("sample", SampleConfig, path)
-    with jax.enable_x64(config.float64):
-        require_same_model(directory, config)
-        planned = plan(config)
-        found = measured(directory, config)
-        lost = [f"damaged, so these are the results of an earlier checkpoint: {problem}" for problem in found.problems]
-        for text in lost:
-            console.print(text, style="red", markup=False, highlight=False, soft_wrap=True)
-        quantities, steps = Quantities.of(planned.target), planned.kernel.leapfrog_steps
-        stored = Stored(found.history, found.rows)
-        summary = summarise(planned.what, quantities, stored, steps, found.seconds, found.precision)
-        show(summary, quantities, console)
-    if found.rows < config.trajectories:
-        console.print(f"not finished: {found.rows} of {config.trajectories} trajectories")
+    directory, settings = open_run("sample", path)
+    amounts = picked(SampleAmounts, settings)
+    found = measured(directory, amounts)
+    lost = [f"damaged, so these are the results of an earlier checkpoint: {problem}" for problem in found.problems]
+    for text in lost:
+        console.print(text, style="red", markup=False, highlight=False, soft_wrap=True)
+    quantities, summary = summary_of(found.history, found.rows, found.seconds, found.precision)
+    show(summary, quantities, console)
+    if found.rows < amounts.trajectories:
+        console.print(f"not finished: {found.rows} of {amounts.trajectories} trajectories")
     return summary | {"warnings": summary["warnings"] + lost}
 
 
-class Measured(NamedTuple):
+def summary_of(
+    history: History, rows: int, seconds: float, precision: Precision | None
+) -> tuple[Quantities, dict[str, Any]]:
+    """How to read the first rows of a history, and all that they tell."""
+    attributes = history.attributes
+    quantities = Quantities.read(attributes, "The history")
+    steps, stored = attributes["leapfrog_steps"], Stored(history, rows)
+    return quantities, summarise(description(attributes), quantities, stored, steps, seconds, precision)
+
+
+def description(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """What ran, in words and numbers, from what a history says about itself."""
+    return {name: value for name, value in attributes.items() if name not in _NOT_DESCRIBING}
+
+
+class _Precision(TypedDict):
+    """The fields of `Precision`."""
+
+    checks: int
+    acceptance_error: float | None
+    irreversibility: float
+    distance: float
+
+
+class _Notes(TypedDict):
+    """What a checkpoint notes about its step; others may be in it, too."""
+
+    seconds: float
+    precision: _Precision | None
+    history: dict[str, str]
+    step_size: NotRequired[float]
+
+
+class MeasuredSoFar(NamedTuple):
     """What the newest intact checkpoint of a run vouches for."""
 
     history: History
@@ -213,95 +194,86 @@ class Measured(NamedTuple):
     step_size: float | None = None
 
 
-def open_sampling(path: Path) -> tuple[RunDirectory, SampleConfig | ObjectSampleConfig]:
-    """An earlier run, of a command or of objects made in Python."""
-    kind = "sample-objects"
-    if run_kind(path) == kind:
-        return open_run(kind, ObjectSampleConfig, path)
-    return open_run("sample", SampleConfig, path)
+def open_measured(path: Path) -> MeasuredSoFar:
+    """The measurements of a run directory."""
+    directory, settings = open_run("sample", path)
+    return measured(directory, picked(SampleAmounts, settings))
 
 
-def measured(directory: RunDirectory, config: SampleConfig | ObjectSampleConfig) -> Measured:
+def measured(directory: RunDirectory, amounts: SampleAmounts) -> MeasuredSoFar:
     """The measurements of a run so far, every one as it was written."""
     history = History.open(directory.history, "r")
-    checkpoints = _checkpoints(directory)
-    step, notes = checkpoints.newest_notes(functools.partial(require_history, config, history))
-    rows = step - config.warmup
+    checkpoints = read_only_checkpoints(directory)
+    step, notes = checkpoints.newest_notes(functools.partial(require_history, amounts, history))
+    rows = step - amounts.warmup
     if rows < 1:
         raise UserError(f"{directory.path} has no measurements yet: go on with 'dlhmc resume {directory.path}'.")
-    return Measured(
+    return MeasuredSoFar(
         history,
         rows,
         notes["seconds"],
         precision_of(notes),
-        checkpoints.passed_over or directory.what_is_lost(step, config.warmup + config.trajectories),
+        checkpoints.passed_over or directory.what_is_lost(step, amounts.warmup + amounts.trajectories),
         notes.get("step_size"),
     )
 
 
-def _checkpoints(directory: RunDirectory) -> Checkpoints:
+def read_only_checkpoints(directory: RunDirectory) -> Checkpoints:
     """To look at, not to write."""
     return Checkpoints(directory.checkpoints, run=directory.identity(), create=False, read_only=True)
 
 
-def require_history(config: SampleConfig | ObjectSampleConfig, history: History, step: int, notes: Notes) -> None:
+def require_history(amounts: SampleAmounts, history: History, step: int, notes: Notes) -> None:
     """Refuse notes that make no sense, and a history that is not the one of the checkpoint."""
-    noted(notes, "seconds", float)
-    noted(notes, "step_size", float, type(None))
-    precision_of(notes)
-    kept = sum(after <= step for after in _kept_after(config))
-    rows = max(0, step - config.warmup)
-    history.verify((config.trajectories, config.chains), rows, kept, noted(notes, "history", dict))
+    converted(notes, _Notes, "What a checkpoint notes")
+    kept = sum(after <= step for after in _kept_after(amounts))
+    rows = max(0, step - amounts.warmup)
+    history.verify((amounts.trajectories, amounts.chains), rows, kept, notes["history"])
 
 
-def _kept_after(config: SampleConfig | ObjectSampleConfig) -> list[int]:
+def _kept_after(amounts: SampleAmounts) -> list[int]:
     """A configuration is kept after these trajectories (warm-up included): evenly spaced, the last one among them."""
-    kept = config.keep_configurations
-    return [config.warmup + math.ceil((i + 1) * config.trajectories / kept) for i in range(kept)]
+    kept = amounts.keep_configurations
+    return [amounts.warmup + math.ceil((i + 1) * amounts.trajectories / kept) for i in range(kept)]
 
 
-def examine(planned: Plan, carry: Carry, seed: int, step: int) -> Precision | None:
+def examine(sampler: Sampler, carry: Carry, seed: int, step: int) -> Precision | None:
     """The rounding errors of a run where it is now; None for a kernel that makes no trajectories."""
-    kernel = planned.kernel
-    if planned.tune:
+    kernel = sampler.kernel
+    if sampler.tune:
         kernel = kernel.with_step_size(np.exp(np.asarray(carry.tuner.log_average)))
     return check_precision(kernel, processes.whole(carry.state.x), seed, step)
 
 
-def precision_of(notes: dict[str, Any]) -> Precision | None:
+def precision_of(notes: Notes) -> Precision | None:
     """What a checkpoint knows of rounding errors."""
-    written = noted(notes, "precision", dict, type(None))
-    if written is None:
-        return None
-    if written.keys() != {*Precision._fields} or not all(type(v) in (int, float, type(None)) for v in written.values()):
-        raise UserError("Its notes are damaged: 'precision' makes no sense.")
-    return Precision(**written)
+    return None if notes["precision"] is None else Precision(**notes["precision"])
 
 
-def advice(precision: Precision, config: SampleConfig | ObjectSampleConfig) -> str:
+def too_imprecise(precision: Precision, kernel: Kernel, *, double: bool) -> UserError:
     """What to do about rounding errors that are too large."""
-    learned = isinstance(config, SampleConfig) and config.model
-    steps = "another --model" if learned else "a smaller --step-size or fewer --leapfrog-steps"
-    double = "" if config.float64 else "--float64, "
-    return (
-        f"Rounding errors are too large for exact sampling, {precision}, with a limit of {TOLERANCE:g}: "
-        f"start anew with {double}{steps}."
-    )
+    remedies: list[str] = [] if double else [Setting("float64"), ", "]
+    if kernel.tunable_step_size() is None:
+        remedies.append("another model")
+    else:
+        remedies += ["a smaller ", Setting("step_size"), " or fewer ", Setting("leapfrog_steps")]
+    what = f"Rounding errors are too large for exact sampling, {precision}, with a limit of {TOLERANCE:g}"
+    return UserError(f"{what}: start anew with ", *remedies, ".")
 
 
-def check_run(path: Path, console: Console) -> tuple[ExitCode, dict[str, Any]]:
+def check_run(
+    sampler: Sampler, amounts: SampleAmounts, directory: RunDirectory, console: Console
+) -> tuple[ExitCode, dict[str, Any]]:
     """The rounding errors of a run, finished or not, at its last checkpoint."""
-    directory, config = open_run("sample", SampleConfig, path)
-    with jax.enable_x64(config.float64):
-        require_same_model(directory, config)
-        planned, _, carry = prepare(config, PLAIN)
-        step, carry, _ = _checkpoints(directory).restore(carry)
-        found = examine(planned, carry, config.seed, step)
+    _, carry = prepare(sampler, amounts)
+    step, carry, _ = read_only_checkpoints(directory).restore(carry)
+    found = examine(sampler, carry, amounts.seed, step)
     if found is None:
-        console.print(f"the kernel {config.kernel} makes no trajectories: there is nothing to check", highlight=False)
+        console.print("the kernel makes no trajectories: there is nothing to check", highlight=False)
         return ExitCode.OK, {}
     if not found.fine:
-        console.print(advice(found, config), style="red", markup=False, highlight=False, soft_wrap=True)
+        problem = too_imprecise(found, sampler.kernel, double=amounts.float64).on_command_line()
+        console.print(problem, style="red", markup=False, highlight=False, soft_wrap=True)
         return ExitCode.WRONG, found._asdict()
     console.print(f"rounding errors are small: {found}", markup=False, highlight=False, soft_wrap=True)
     return ExitCode.OK, found._asdict()
@@ -314,46 +286,52 @@ class Sampling(Work):
 
     def __init__(
         self,
-        config: SampleConfig | ObjectSampleConfig,
+        sampler: Sampler,
+        amounts: SampleAmounts,
         directory: RunDirectory,
-        planned: Plan,
         devices: Devices,
         carry: Carry,
+        options: ExecutionOptions = PLAIN,
         *,
         show_results: bool = True,
-        check_every: float = PLAIN.check_every,
     ) -> None:
-        self._config = config
+        self.sampler = sampler
+        self._kernel = on_host(sampler.kernel)
+        self._amounts = amounts
+        self.carry = carry
         self._directory = directory
         self._show_results = show_results
-        self.title, self.unit = str(planned.what["kernel"]), "trajectories"
-        self.plan = planned
-        self.total = config.warmup + config.trajectories
+        self.title, self.unit = str(sampler.kernel.describe()["kernel"]), "trajectories"
+        self.total = amounts.warmup + amounts.trajectories
         # Whatever the length of the run: those of another length find their program compiled.
-        self.capacity = max(1, min(config.chunk or _CAPACITY, _BUFFER_NUMBERS // config.chains))
+        self.capacity = max(1, min(amounts.chunk or _CAPACITY, _BUFFER_NUMBERS // self._numbers()))
         self._devices = devices
         self._schedule = Schedule(
-            integer(config.seed, np.uint32), integer(config.warmup), leaf(config.target_acceptance)
+            integer(amounts.seed, np.uint32), integer(amounts.warmup), leaf(amounts.target_acceptance)
         )
-        self.carry = carry
         self.seconds = 0.0
         #: trajectories in the history
         self.measured = 0
-        self._monitor = Monitor(self.plan.target)
-        self._kept_after = _kept_after(config)
-        self._check_every = check_every
+        self._monitor = Monitor(sampler.target)
+        self._kept_after = _kept_after(amounts)
+        self._check_every = options.check_every
         self._last_check = time.monotonic()
         self._precision: Precision | None = None
 
+    def _numbers(self) -> int:
+        """Of the largest record of a trajectory."""
+        shapes = eqx.filter_eval_shape(self.sampler.observe, self.carry.state.x)
+        return max(self._amounts.chains, *(math.prod(shape.shape) for shape in shapes.values()))
+
     def create(self) -> None:
         """The empty history of a new run."""
-        config = self._config
+        amounts = self._amounts
         if processes.is_first():
             self.history = History.create(
                 self._directory.history,
-                config.trajectories,
+                amounts.trajectories,
                 self._rows(),
-                [step - config.warmup for step in self._kept_after],
+                [step - amounts.warmup for step in self._kept_after],
                 self.carry.state.x,
                 self._attributes(),
             )
@@ -363,12 +341,15 @@ class Sampling(Work):
 
     def _attributes(self) -> dict[str, Any]:
         """All that one needs to read the history without the program that made it."""
-        kernel, config = self.plan.kernel, self._config
-        return self.plan.what | {
+        kernel, amounts = self.sampler.kernel, self._amounts
+        _, info = eqx.filter_eval_shape(lambda k, s: k.step(jax.random.key(0), s), self._kernel, self.carry.state)
+        return describe_kernel(kernel) | {
             "leapfrog_steps": kernel.leapfrog_steps,
-            "warmup": config.warmup,
-            "seed": config.seed,
-            "quantities": json.dumps(Quantities.of(self.plan.target).to_json()),
+            "start": settled_start(self.sampler.target, amounts.start),
+            "warmup": amounts.warmup,
+            "seed": amounts.seed,
+            "quantities": json.dumps(self.sampler.quantities.to_json()),
+            "diagnostics": json.dumps(sorted(eqx.filter_eval_shape(diagnostics, info))),
             "versions": json.dumps(versions()),
         }
 
@@ -382,12 +363,12 @@ class Sampling(Work):
         """Take up the newest checkpoint that is intact and whose measurements are."""
         self.history = History.open(self._directory.history)
         step, self.carry, notes = checkpoints.restore(
-            self.carry, functools.partial(require_history, self._config, self.history)
+            self.carry, functools.partial(require_history, self._amounts, self.history)
         )
-        self.seconds, self.measured = notes["seconds"], max(0, step - self._config.warmup)
+        self.seconds, self.measured = notes["seconds"], max(0, step - self._amounts.warmup)
         self._precision = precision_of(notes)
         if processes.is_first():
-            self.history.forget_after(max(0, step - self._config.warmup))
+            self.history.forget_after(max(0, step - self._amounts.warmup))
         return step, notes
 
     def compile(self) -> None:
@@ -396,8 +377,8 @@ class Sampling(Work):
             self._advance = advance.lower(*self._arguments(0, 0)).compile()  # type: ignore[attr-defined]
 
     def _arguments(self, step: int, count: int) -> tuple[Any, ...]:
-        numbers = (integer(step), integer(count))
-        return (self.plan.kernel, self._schedule, self.carry, *numbers, self.capacity, self.plan.tune)
+        numbers = (integer(step), integer(count), self.capacity)
+        return (self._kernel, self._schedule, self.carry, *numbers, self.sampler.tune, self.sampler.measured)
 
     def advance(self, step: int, count: int) -> None:
         """Run trajectories; those after the warm-up go to the history."""
@@ -405,15 +386,15 @@ class Sampling(Work):
         with self._devices.active():
             self.carry, buffers = jax.block_until_ready(self._advance(*self._arguments(step, count)))
         elapsed = time.perf_counter() - started
-        skipped = min(max(0, self._config.warmup - step), count)
+        skipped = min(max(0, self._amounts.warmup - step), count)
         if skipped == count:
             return
         self._directory.require_still_there()
-        self.history.write(step + skipped - self._config.warmup, buffers, slice(skipped, count))
+        self.history.write(step + skipped - self._amounts.warmup, buffers, slice(skipped, count))
         # Of several processes each sees its own chains only.
         self._monitor.add({name: own_part(buffer)[skipped:count] for name, buffer in buffers.items()})
         self.seconds += elapsed * (count - skipped) / count
-        self.measured = step + count - self._config.warmup
+        self.measured = step + count - self._amounts.warmup
         if step + count in self._kept_after:
             self.history.write_configuration(self._kept_after.index(step + count), self.carry.state.x)
 
@@ -421,16 +402,18 @@ class Sampling(Work):
         """Check the rounding errors now and then, once the step size is known; it compiles two functions more."""
         due = time.monotonic() - self._last_check >= self._check_every
         # Of several processes the first one's clock counts; all of them then check the same chains.
-        if step < self._config.warmup or not processes.gathered((due,))[0][0]:
+        if step < self._amounts.warmup or not processes.gathered((due,))[0][0]:
             return
-        found = examine(self.plan, self.carry, self._config.seed, step)
+        found = examine(self.sampler, self.carry, self._amounts.seed, step)
         if found is not None:
             self._precision = found.worst(self._precision)
         self._last_check = time.monotonic()
 
-    def verdict(self) -> str | None:
+    def verdict(self) -> UserError | None:
         """Why the samples cannot be trusted, where that is known."""
-        return None if self._precision is None or self._precision.fine else advice(self._precision, self._config)
+        if self._precision is None or self._precision.fine:
+            return None
+        return too_imprecise(self._precision, self.sampler.kernel, double=self._amounts.float64)
 
     def next_stop(self, step: int) -> int:
         """The next trajectory after which a configuration is kept, or the last one."""
@@ -439,23 +422,23 @@ class Sampling(Work):
     @property
     def step_size(self) -> float:
         """The step size of the trajectories that are measured."""
-        step_size = self.plan.kernel.tunable_step_size()
+        step_size = self.sampler.kernel.tunable_step_size()
         if step_size is None:
             return math.nan
-        return math.exp(float(self.carry.tuner.log_average)) if self.plan.tune else float(step_size)
+        return math.exp(float(self.carry.tuner.log_average)) if self.sampler.tune else float(step_size)
 
     def metrics(self) -> dict[str, float]:
         """Figures of the run so far."""
-        figures = self._monitor.metrics() | ({"step_size": self.step_size} if self.plan.tune else {})
+        figures = self._monitor.metrics() | ({"step_size": self.step_size} if self.sampler.tune else {})
         if self._precision is not None:
             figures["irreversibility"] = self._precision.irreversibility
             if self._precision.acceptance_error is not None:
                 figures["acceptance_error"] = self._precision.acceptance_error
         return figures
 
-    def facts(self) -> str:
+    def status_line(self) -> str:
         """The same for people."""
-        return self._monitor.facts()
+        return self._monitor.status_line()
 
     def checkpoint(self) -> tuple[Carry, Notes]:
         """Chains, tuner, the time used, rounding errors, and fingerprints of the history."""
@@ -464,18 +447,19 @@ class Sampling(Work):
         notes = {"seconds": self.seconds, "precision": precision, "history": self.history.digests()}
         return self.carry, notes | step_size
 
-    def finish(self, console: Console) -> None:
+    def finish(self, console: Console) -> ExitCode:
         """Write summary.json and show the table."""
-        planned, quantities = self.plan, Quantities.of(self.plan.target)
-        if planned.kernel.tunable_step_size() is not None:
-            tuned = " (tuned)" if planned.tune else ""
+        if self.sampler.kernel.tunable_step_size() is not None:
+            tuned = " (tuned)" if self.sampler.tune else ""
             console.print(f"step size {self.step_size:.4g}{tuned}", highlight=False)
         # What was written is what the disk gives back.
-        require_history(self._config, self.history, self.total, self.checkpoint()[1])
-        stored = Stored(self.history, self._config.trajectories)
-        steps = planned.kernel.leapfrog_steps
-        summary = summarise(planned.what, quantities, stored, steps, self.seconds, self._precision)
+        require_history(self._amounts, self.history, self.total, self.checkpoint()[1])
+        amounts = self._amounts
+        quantities, summary = summary_of(self.history, amounts.trajectories, self.seconds, self._precision)
         write_json(self._directory.summary, summary, self._directory.identity())
         if self._show_results:
             show(summary, quantities, console)
             console.print(f"written to {self._directory.path}", markup=False, highlight=False, soft_wrap=True)
+        else:
+            show_alarms(summary, console)
+        return ExitCode.ALARM if summary["alarms"] else ExitCode.OK

@@ -1,22 +1,52 @@
-"""What a sampling run has found: summary.json and the table beside the exact values."""
+"""What a sampling run has found: summary.json and the table beside the exact values.
+
+A quantity is a number or an array of them; every figure in summary.json then has its shape, as nested lists.
+"""
 
 import dataclasses
+import json
 import math
-from collections.abc import Mapping
-from typing import Any, Protocol, Self
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import Annotated, Any, Protocol, Self, TypedDict
 
 import numpy as np
+from msgspec import Meta
 from numpy.typing import NDArray
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
+from dlhmc.errors import UserError
 from dlhmc.runs.history import History, Rows
 from dlhmc.runs.precision import Precision
-from dlhmc.statistics import AutocorrelationTime, Estimate, Series, format_uncertainty, gamma_method, mean_and_error
+from dlhmc.settings import converted
+from dlhmc.statistics import (
+    AutocorrelationTime,
+    Estimate,
+    Series,
+    check_exactness,
+    format_uncertainty,
+    gamma_method,
+    mean_and_error,
+)
+from dlhmc.statistics.uncertainty import LARGEST_RHAT, ChainEstimate
 from dlhmc.targets.contract import Moment, Target
 
 # A larger share of proposals that are not finite means that something is wrong with the run.
 MOST_NONFINITE = 0.01
+#: elements of an array that are shown
+MOST_SHOWN = 4
+#: one element of a quantity: () for a number
+Element = tuple[Any, ...]
+
+
+class _Written(TypedDict):
+    """Quantities in a file; what stands for numbers may be nested lists of them."""
+
+    moments: dict[str, tuple[str, Annotated[int, Meta(ge=1, le=100)]]]
+    slow: dict[str, float | list[Any] | None]
+    variances: dict[str, float | list[Any]]
+    exact: dict[str, float | list[Any]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,22 +54,25 @@ class Quantities:
     """How to read the histories of a target: what to report, what moves slowly, and what is known exactly."""
 
     moments: Mapping[str, Moment]
-    #: slow observables with their exact means, and their variances in units of their changes, where known
-    slow: Mapping[str, float | None]
-    variances: Mapping[str, float]
+    #: slow observables with their exact means, and their variances in units of their changes, where known; these and
+    #: the exact values are numbers, or nested lists of them
+    slow: Mapping[str, Any]
+    variances: Mapping[str, Any]
     #: exact values of the moments, where known
-    exact: Mapping[str, float]
+    exact: Mapping[str, Any]
 
     @classmethod
-    def of(cls, target: Target) -> Self:
-        """Of a target."""
+    def of(cls, target: Target, measured: Iterable[str] = ()) -> Self:
+        """Of a target, and of observables of one's own that are measured beside its own."""
+        moments = dict(target.moments) | {name: Moment(name) for name in measured}
+        slow = dict(target.slow) | dict.fromkeys(measured)
         variances = {name: target.slow_variance(name) for name in target.slow}
         exact = target.exact()
         return cls(
-            dict(target.moments),
-            dict(target.slow),
-            {name: variance for name, variance in variances.items() if variance is not None},
-            {name: exact[name] for name in target.moments if name in exact},
+            moments,
+            {name: None if mean is None else np.asarray(mean).tolist() for name, mean in slow.items()},
+            {name: np.asarray(variance).tolist() for name, variance in variances.items() if variance is not None},
+            {name: np.asarray(exact[name]).tolist() for name in target.moments if name in exact},
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -47,22 +80,39 @@ class Quantities:
         return dataclasses.asdict(self)
 
     @classmethod
-    def from_json(cls, table: Mapping[str, Any]) -> Self:
-        """What `to_json` gave."""
-        moments = {name: Moment(str(label), int(power)) for name, (label, power) in table["moments"].items()}
-        slow, variances, exact = (dict(table[name]) for name in ("slow", "variances", "exact"))
-        return cls(moments, slow, variances, exact)
+    def read(cls, attributes: Mapping[Any, Any], what: str) -> Self:
+        """What a store or a file says about itself, as `to_json` gave it; UserError for whatever makes no sense."""
+        try:
+            table = converted(json.loads(attributes["quantities"]), _Written, what)
+            for values in (table["slow"], table["variances"], table["exact"]):
+                for value in values.values():
+                    np.asarray(value, np.float64)  # refuses what is no array of numbers
+        except (KeyError, ValueError, TypeError, RecursionError) as error:
+            raise UserError(f"{what} does not say what it holds, as those of dlhmc do ({error}).") from None
+        moments = {name: Moment(*of) for name, of in table["moments"].items()}
+        return cls(moments, table["slow"], table["variances"], table["exact"])
 
 
 class Histories(Protocol):
-    """Series [trajectory, chain] by name, in a store or in memory."""
+    """Records of every trajectory by name, in a store or in memory."""
+
+    @property
+    def names(self) -> Collection[str]:
+        """What was recorded."""
 
     @property
     def shape(self) -> tuple[int, int]:
         """Trajectories and chains."""
 
-    def series(self, name: str, power: int = 1) -> Series:
-        """A record of every trajectory, raised to a power."""
+    @property
+    def start(self) -> str | None:
+        """Where chains started, as far as that is known: "exact" is in equilibrium."""
+
+    def elements(self, name: str) -> tuple[int, ...]:
+        """The shape of a record in one chain: () for a number."""
+
+    def series(self, name: str, power: int = 1, element: Element = ()) -> Series:
+        """A record [trajectory, chain], or one element of it, raised to a power."""
 
     def total(self, name: str) -> float:
         """The sum of a record over all trajectories and chains."""
@@ -76,13 +126,27 @@ class Stored(Histories):
         self._rows = rows
 
     @property
+    def names(self) -> list[str]:
+        """What was recorded."""
+        return self._history.records
+
+    @property
     def shape(self) -> tuple[int, int]:
         """Trajectories and chains."""
-        return self._rows, self._history.array("accepted").shape[1]
+        return self._rows, self._history.chains
 
-    def series(self, name: str, power: int = 1) -> Rows:
-        """A record of every trajectory, raised to a power."""
-        return Rows(self._history.array(name), self._rows, power)
+    @property
+    def start(self) -> str | None:
+        """Where chains started."""
+        return self._history.attributes.get("start")
+
+    def elements(self, name: str) -> tuple[int, ...]:
+        """The shape of a record in one chain."""
+        return self._history.array(name).shape[1:-1]
+
+    def series(self, name: str, power: int = 1, element: Element = ()) -> Rows:
+        """A record [trajectory, chain], or one element of it, raised to a power."""
+        return self._history.rows(name, self._rows, power, element)
 
     def total(self, name: str) -> float:
         """The sum of a record over all trajectories and chains."""
@@ -99,49 +163,131 @@ def summarise(
 ) -> dict[str, Any]:
     """Everything in summary.json; `what` ran stands first."""
     rows, chains = histories.shape
-    summary: dict[str, Any] = {
-        **what,
-        "chains": chains,
-        "trajectories": rows,
-        "leapfrog_steps": leapfrog_steps,
-        "acceptance": histories.total("accepted") / (rows * chains),
-    }
+    counts = {name: histories.total(name) for name in ("accepted", "nonfinite") if name in histories.names}
     taus = autocorrelation_times(quantities, histories)
+    summary = describe_histories(what, histories) | {
+        "leapfrog_steps": leapfrog_steps,
+        "acceptance": counts["accepted"] / (rows * chains) if "accepted" in counts else None,
+    }
     summary |= summarise_observables(quantities, histories, taus)
-    weights = Weights(histories.series("energy_change"))
-    summary["exp_minus_dh"] = (
-        {"mean": 1.0, "error": 0.0} if what["kernel"] == "exact" else _plain(mean_and_error(weights))
-    )
-    summary |= nonfinite_figures(int(histories.total("nonfinite")), rows * chains)
+    alarms: tuple[str, ...] = ()
+    if "energy_change" in histories.names:
+        exactness = check_exactness(histories.series("energy_change"))
+        summary["exp_minus_dh"], summary["balance"] = _plain(exactness.weight), _plain(exactness.balance)
+        alarms = exactness.alarms
+    summary |= nonfinite_figures(int(counts.get("nonfinite", 0)), rows * chains)
+    summary["warnings"] += unconverged(summary, quantities)
+    summary["alarms"] = list(alarms)
     summary["precision"] = None if precision is None else precision._asdict()
     per_trajectory = 1e6 * seconds / (rows * chains)
-    slowest = max((tau.value if tau.resolved else math.inf for tau in taus.values()), default=math.inf)
+    times = [tau.value if tau.resolved else math.inf for elements in taus.values() for tau in elements.flat]
     summary |= {
         "seconds": seconds,
         "microseconds_per_trajectory": per_trajectory,
         # an independent configuration is 2 τ_int trajectories apart: ½ is the τ_int of independent draws
-        "microseconds_per_independent": finite(2 * slowest * per_trajectory),
+        "microseconds_per_independent": finite(2 * max(times, default=math.inf) * per_trajectory),
     }
     return summary
 
 
-def autocorrelation_times(quantities: Quantities, histories: Histories) -> dict[str, AutocorrelationTime]:
-    """Of the slow observables."""
-    return {
-        name: gamma_method(histories.series(name), mean, variance=quantities.variances.get(name)).tau
-        for name, mean in quantities.slow.items()
-    }
+def describe_histories(what: Mapping[str, Any], histories: Histories) -> dict[str, Any]:
+    """What ran, in words, and how much of it."""
+    rows, chains = histories.shape
+    title = f"{_title(what)}  {chains} chains × {rows} trajectories"
+    return {**what, "title": title, "start": histories.start, "chains": chains, "trajectories": rows}
+
+
+def _title(what: Mapping[str, Any]) -> str:
+    """The description of a run in one line: the kernel, other words, sizes, and other numbers with their names.
+
+    >>> _title({"density": 7.0, "kernel": "hmc", "sides": [16, 8], "target": "Gas"})
+    'hmc  Gas  16×8  density = 7'
+    """
+    words, sizes, numbers = [str(what.get("kernel", ""))], [], []
+    for name, value in what.items():
+        values = np.asarray(value)
+        if values.dtype.kind == "U" and name != "kernel":
+            words.append(str(value))
+        elif values.dtype.kind in "iu" and values.ndim == 1:
+            sizes.append("×".join(map(str, values)))
+        elif values.dtype.kind in "iuf" and values.ndim < 2:
+            numbers.append(f"{name.replace('_', ' ')} = {', '.join(f'{number:g}' for number in values.flat)}")
+    return "  ".join(words + sizes + numbers)
+
+
+def autocorrelation_times(quantities: Quantities, histories: Histories) -> dict[str, NDArray[Any]]:
+    """Of each element of the slow observables."""
+
+    def times(name: str, mean: Any, variance: Any) -> NDArray[Any]:
+        shape = histories.elements(name)
+
+        def time(element: Element) -> AutocorrelationTime:
+            series = histories.series(name, element=element)
+            return gamma_method(series, _at(mean, shape, element), variance=_at(variance, shape, element)).tau
+
+        return for_each(shape, time)
+
+    return {name: times(name, mean, quantities.variances.get(name)) for name, mean in quantities.slow.items()}
+
+
+def for_each(shape: tuple[int, ...], function: Callable[[Element], Any]) -> NDArray[Any]:
+    """An array of what a function gives for each element."""
+    found = np.empty(shape, object)
+    for element in np.ndindex(shape):
+        found[element] = function(element)
+    return found
+
+
+def _at(value: Any, shape: tuple[int, ...], element: Element) -> float | None:
+    """An element of a value that is known for all of them together or for each; None if it is not known."""
+    if value is None:
+        return None
+    values = np.asarray(value, np.float64)
+    try:
+        return float(np.broadcast_to(values, shape)[element])
+    except ValueError:
+        raise UserError(f"An exact value of shape {values.shape} is not of an observable of shape {shape}.") from None
+
+
+def _nested(found: NDArray[Any], entry: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
+    """A table of nested lists from the table of each element."""
+    entries = for_each(found.shape, lambda element: entry(found[element]))
+
+    def column(name: str) -> Any:
+        return for_each(entries.shape, lambda element: entries[element][name]).tolist()
+
+    return {name: column(name) for name in entries.flat[0]}
 
 
 def summarise_observables(
-    quantities: Quantities, histories: Histories, taus: Mapping[str, AutocorrelationTime]
+    quantities: Quantities, histories: Histories, taus: Mapping[str, NDArray[Any]]
 ) -> dict[str, Any]:
     """The moments beside their exact values, and the autocorrelation times."""
-    moments = {
-        name: compared(mean_and_error(histories.series(observable, power)), quantities.exact.get(name))
-        for name, (observable, power) in quantities.moments.items()
-    }
-    return moments | {f"tau_int_{name}": time_entry(tau) for name, tau in taus.items()}
+    exact_start = histories.start == "exact"
+
+    def moment(observable: str, power: int, exact: Any) -> dict[str, Any]:
+        shape = histories.elements(observable)
+
+        def measured(element: Element) -> tuple[ChainEstimate, float | None]:
+            series = histories.series(observable, power, element)
+            return mean_and_error(series, equilibrium_start=exact_start), _at(exact, shape, element)
+
+        return _nested(for_each(shape, measured), lambda pair: compared(*pair))
+
+    moments = {name: moment(*of, quantities.exact.get(name)) for name, of in quantities.moments.items()}
+    return moments | {f"tau_int_{name}": _nested(elements, time_entry) for name, elements in taus.items()}
+
+
+def unconverged(summary: Mapping[str, Any], quantities: Quantities) -> list[str]:
+    """What to say about moments without an error."""
+    missing = [name for name in quantities.moments if None in np.ravel(np.asarray(summary[name]["error"], object))]
+    if not missing:
+        return []
+    return [
+        f"{', '.join(missing)}: no error is given, because the chains have not converged (R̂ above {LARGEST_RHAT}, or "
+        "τ_int not resolved); other results may be off, too. Try another start, more warm-up or more trajectories; if "
+        "that does not help, a kernel that moves what is stuck: a hand-made move between sectors, or a learned sampler."
+    ]
 
 
 def nonfinite_figures(rejected: int, proposals: int) -> dict[str, Any]:
@@ -152,7 +298,7 @@ def nonfinite_figures(rejected: int, proposals: int) -> dict[str, Any]:
     """
     share = rejected / max(1, proposals)
     text = f"{rejected} of {proposals} proposals ({100 * share:.3g} %) were not finite and were rejected"
-    advice = ": look at the step size and the model, or use --float64" if share > MOST_NONFINITE else ""
+    advice = ": look at the step size and the model, or use double precision" if share > MOST_NONFINITE else ""
     return {
         "nonfinite_rejected": rejected,
         "nonfinite_fraction": share,
@@ -160,25 +306,17 @@ def nonfinite_figures(rejected: int, proposals: int) -> dict[str, Any]:
     }
 
 
-def show_warnings(figures: dict[str, Any], console: Console) -> None:
+def show_warnings(figures: Mapping[str, Any], console: Console) -> None:
     """Print the warnings of a run; in red if numbers go wrong more often than now and then."""
-    style = "red" if figures["nonfinite_fraction"] > MOST_NONFINITE else None
+    style = "red" if figures.get("nonfinite_fraction", 0) > MOST_NONFINITE else None
     for warning in figures["warnings"]:
         console.print(f"Warning: {warning}", style=style, markup=False, highlight=False, soft_wrap=True)
 
 
-class Weights:
-    """The series e^{−ΔH}, whose mean is 1 for every exact kernel; a proposal that is not finite has weight 0."""
-
-    def __init__(self, energy_change: Series) -> None:
-        self._energy_change = energy_change
-        self.shape = energy_change.shape
-
-    def __getitem__(self, index: Any) -> NDArray[np.float64]:
-        """series[:, a:b]."""
-        change = np.asarray(self._energy_change[index], np.float64)
-        # Weights of a run far from equilibrium can be larger than any number: e^300 is enough, and can be squared.
-        return np.exp(-np.maximum(np.where(np.isfinite(change), change, np.inf), -300))
+def show_alarms(summary: Mapping[str, Any], console: Console) -> None:
+    """Print what says that the run is wrong."""
+    for alarm in summary["alarms"]:
+        console.print(f"Alarm: {alarm}", style="bold red", markup=False, highlight=False, soft_wrap=True)
 
 
 def finite(value: float) -> float | None:
@@ -190,11 +328,12 @@ def _plain(estimate: Estimate) -> dict[str, Any]:
     return {"mean": finite(estimate.value), "error": finite(estimate.error)}
 
 
-def compared(estimate: Estimate, exact: float | None) -> dict[str, Any]:
+def compared(estimate: ChainEstimate, exact: float | None) -> dict[str, Any]:
     """An estimate beside its exact value, for JSON."""
     known = exact is not None and 0 < estimate.error < math.inf
     z = (estimate.value - exact) / estimate.error if known and exact is not None else None
-    return _plain(estimate) | {"exact": exact, "z": z}
+    agreement = {"rhat": finite(estimate.rhat), "ess_bulk": estimate.ess_bulk}
+    return _plain(estimate) | {"exact": exact, "z": z} | agreement
 
 
 def time_entry(tau: AutocorrelationTime) -> dict[str, Any]:
@@ -210,7 +349,7 @@ def time_entry(tau: AutocorrelationTime) -> dict[str, Any]:
 
 
 def show(summary: dict[str, Any], quantities: Quantities, console: Console) -> None:
-    """Print the table: observable, measured, exact, difference in σ; then how fast the slow ones move."""
+    """Print the table: observable, measured, exact, difference in σ, R̂; then how fast the slow ones move."""
     show_observables(summary, quantities, console)
     independent = summary["microseconds_per_independent"]
     per_independent = "" if independent is None else f", {independent:.4g} µs an independent configuration"
@@ -222,46 +361,72 @@ def show(summary: dict[str, Any], quantities: Quantities, console: Console) -> N
             f"rounding errors: {Precision(**summary['precision'])}", markup=False, highlight=False, soft_wrap=True
         )
     show_warnings(summary, console)
+    show_alarms(summary, console)
 
 
 def show_observables(summary: Mapping[str, Any], quantities: Quantities, console: Console) -> None:
     """The table alone."""
-    table = Table(title=_title(summary), title_justify="left")
-    for column in ("observable", "measured", "exact", "difference"):
+    table = Table(title=escape(summary["title"]), title_justify="left")
+    for column in ("observable", "measured", "exact", "difference", "R̂"):
         table.add_column(column, justify="left" if column == "observable" else "right")
     for name in quantities.moments:
-        entry = summary[name]
-        exact = "" if entry["exact"] is None else f"{entry['exact']:.6f}"
-        difference = "" if entry["z"] is None else f"{entry['z']:+.1f} σ"
-        table.add_row(name.replace("_", " "), shown_mean(entry), exact, difference)
+        for label, *row in shown_moment(name, summary[name]):
+            table.add_row(escape(label), *row)
     if "exp_minus_dh" in summary:
-        table.add_row("exp(-ΔH)", shown_mean(summary["exp_minus_dh"]), "1", _z_from_one(summary["exp_minus_dh"]))
+        style = "bold red" if summary["alarms"] else None
+        for label, name, exact in (("exp(-ΔH)", "exp_minus_dh", 1), ("A tanh(ΔH/2)", "balance", 0)):
+            entry = summary[name]
+            difference = f"{(entry['mean'] - exact) / entry['error']:+.1f} σ" if entry["error"] else ""
+            table.add_row(label, shown_mean(entry), str(exact), difference, style=style)
+    if summary.get("acceptance") is not None:
         table.add_row("acceptance", f"{summary['acceptance']:.4f}")
     for name in quantities.slow:
-        table.add_row(f"τ_int({name.replace('_', ' ')})", shown_time(summary[f"tau_int_{name}"]))
+        for label, tau in shown_elements(name, summary[f"tau_int_{name}"]):
+            table.add_row(escape(f"τ_int({label})"), shown_time(tau) if tau else "")
     console.print(table)
 
 
-def shown_time(tau: dict[str, Any]) -> str:
+def shown_elements(name: str, entry: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The elements of a quantity with their labels: the first few of an array, then an empty one.
+
+    >>> [label for label, _ in shown_elements("loop", {"mean": [[1, 2, 3], [4, 5, 6]]})]
+    ['loop[0,0]', 'loop[0,1]', 'loop[0,2]', 'loop[1,0]', '…']
+    """
+    label = name.replace("_", " ")
+    figures = {key: np.asarray(value, object) for key, value in entry.items()}
+    shape = next((figure.shape for figure in figures.values()), (0,))
+    for number, element in enumerate(np.ndindex(shape)):
+        if number == MOST_SHOWN:
+            yield "…", {}
+            return
+        yield label + index_of(element), {key: figure[element] for key, figure in figures.items()}
+
+
+def index_of(element: Element) -> str:
+    """What stands behind a name: [0,1], or nothing for a number."""
+    return f"[{','.join(map(str, element))}]" if element else ""
+
+
+def shown_moment(name: str, entry: Mapping[str, Any]) -> Iterator[tuple[str, str, str, str, str]]:
+    """Label, mean with its error, exact value, difference and R̂, for people."""
+    for label, figures in shown_elements(name, entry):
+        if not figures:
+            yield label, "", "", "", ""
+            continue
+        exact = "" if figures["exact"] is None else f"{figures['exact']:.6f}"
+        difference = "" if figures["z"] is None else f"{figures['z']:+.1f} σ"
+        rhat = "∞" if figures["rhat"] is None else f"{figures['rhat']:.3f}"
+        yield label, shown_mean(figures), exact, difference, rhat
+
+
+def shown_time(tau: Mapping[str, Any]) -> str:
     """An autocorrelation time for people; a frozen one is a lower bound."""
     if tau["value"] is None:
         return f"> {tau['lower_bound']:.0f} ({'frozen' if tau['frozen'] else 'too short'})"
     return format_uncertainty(tau["value"], tau["error"])
 
 
-def _title(summary: Mapping[str, Any]) -> str:
-    target = summary.get("target", "")
-    if "lattice" in summary:
-        lattice = "×".join(map(str, summary["lattice"]))
-        target = f"{target}  {lattice}".strip() + (f"  β = {summary['beta']:g}" if "beta" in summary else "")
-    return f"{summary['kernel']}  {target}  {summary['chains']} chains × {summary['trajectories']} trajectories"
-
-
-def shown_mean(entry: dict[str, Any]) -> str:
+def shown_mean(entry: Mapping[str, Any]) -> str:
     """A mean with its error, for people."""
     error = math.inf if entry["error"] is None else entry["error"]
     return format_uncertainty(entry["mean"], error)
-
-
-def _z_from_one(entry: dict[str, Any]) -> str:
-    return f"{(entry['mean'] - 1) / entry['error']:+.1f} σ" if entry["error"] else ""

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from dlhmc.errors import UserError
+from dlhmc.errors import Setting, UserError
 
 
 def require_tensorboard() -> None:
@@ -15,7 +15,9 @@ def require_tensorboard() -> None:
         import tensorboardX  # noqa: F401
     except ImportError:
         advice = "pip install 'dlhmc[tensorboard]'"
-        raise UserError(f"--tensorboard needs the package tensorboardX, which is not installed: {advice}.") from None
+        raise UserError(
+            Setting("tensorboard"), f" needs the package tensorboardX, which is not installed: {advice}."
+        ) from None
 
 
 class EventFile:

@@ -1,111 +1,122 @@
 """A training run from start to end: Algorithm 1 with progress, checkpoints and a model file."""
 
-import dataclasses
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
-from jaxtyping import Array, Int
+from jaxtyping import Array
 from numpy.typing import NDArray
 from rich.console import Console
 
-from dlhmc.errors import ExitCode, UserError
+from dlhmc.errors import ExitCode, Setting, UserError
+from dlhmc.geometry.contract import real_dtype
 from dlhmc.layers import Trajectory
 from dlhmc.machine import processes
 from dlhmc.machine.devices import Devices, spread
-from dlhmc.models import model as models
-from dlhmc.models.model import ModelConfig
-from dlhmc.names import MaskName, NetworkName, RuleName
+from dlhmc.models import model
 from dlhmc.numerics import rng
 from dlhmc.numerics.leaves import integer, leaf, on_host
-from dlhmc.runs import targets
-from dlhmc.runs.boards import require_boards
-from dlhmc.runs.checkpoint import Checkpoints, Notes, noted
-from dlhmc.runs.config import ObjectTrainConfig, TrainConfig
-from dlhmc.runs.directory import RunDirectory, new_run, objects_run, old_run, read_json, write_json
-from dlhmc.runs.loop import PLAIN, Conditions, Work, execute
+from dlhmc.runs.checkpoint import Checkpoints, Notes
+from dlhmc.runs.directory import RunDirectory, open_run, read_json, run_directory, write_json
+from dlhmc.runs.loggers import require_loggers
+from dlhmc.runs.loop import PLAIN, ExecutionOptions, Work, execute
 from dlhmc.runs.progress import format_duration
+from dlhmc.runs.sampling import exact_draws, settled_start
+from dlhmc.runs.settings import TrainAmounts
 from dlhmc.runs.summary import nonfinite_figures, show_warnings
+from dlhmc.settings import converted
 from dlhmc.storage.files import fingerprint
 from dlhmc.targets.contract import ExactDraws
-from dlhmc.theories.u1.loss import charge_loss
-from dlhmc.theories.u1.radial import default_radii
-from dlhmc.training import Algorithm, Inputs, Knots, TrainState, advance, jump_loss, learning_rate, placed
+from dlhmc.training import Algorithm, Inputs, TrainState, advance, placed
 
 _CAPACITY = 1024
 # Averages on the progress line are over about so many steps.
 _SHOWN = 200
 
 
-def train(config: TrainConfig, path: Path, console: Console, conditions: Conditions = PLAIN) -> ExitCode:
-    """Train in a new directory."""
-    require_boards(tensorboard=config.tensorboard, wandb=config.wandb)
-    with jax.enable_x64(config.float64):
-        # Before anything is written: a model to start from may not fit.
-        prepared = prepare(config, conditions)
-        with new_run("train", config, path) as directory:
-            work = Training(config, directory, *prepared, describe_model(config))
-            return execute(work, directory, console, conditions, resuming=False, chunk=config.chunk)
-
-
-def train_objects(
+def train(
     algorithm: Algorithm,
     trajectory: Trajectory,
-    description: dict[str, Any],
-    config: ObjectTrainConfig,
+    amounts: TrainAmounts,
+    description: Mapping[str, Any],
+    settings: Mapping[str, Any],
     path: Path,
     console: Console,
-    conditions: Conditions = PLAIN,
+    options: ExecutionOptions = PLAIN,
     *,
+    inputs: Mapping[str, Path] | None = None,
     resuming: bool = False,
+    silent: bool = False,
 ) -> tuple["Training", ExitCode]:
-    """The same for objects that were made in Python, in the precision that JAX is set to; the work is returned."""
-    require_boards(tensorboard=config.tensorboard, wandb=config.wandb)
-    devices = Devices(conditions.devices, conditions.split_lattice)
-    draws = first_draws(algorithm) if config.start == "exact" else None
+    """Train in a directory, in the precision that JAX is set to; the work is returned.
+
+    `description` is what the model file will say of itself, `settings` what config.toml says of the run. A silent run
+    keeps its records for the one who called it, and prints nothing at its end.
+    """
+    require_loggers(tensorboard=amounts.tensorboard, wandb=amounts.wandb)
+    devices, state = prepare(algorithm, trajectory, amounts, options)
+    with run_directory("train", settings, path, inputs, resuming=resuming) as directory:
+        work = Training(on_host(algorithm), amounts, directory, devices, state, dict(description))
+        work.silent = silent
+        return work, execute(work, directory, console, options, resuming=resuming, chunk=amounts.chunk)
+
+
+def prepare(
+    algorithm: Algorithm, trajectory: Trajectory, amounts: TrainAmounts, options: ExecutionOptions = PLAIN
+) -> tuple[Devices, TrainState]:
+    """The first state, on the devices wanted."""
+    devices = Devices(options.devices, options.split_lattice)
+    draws = first_draws(algorithm) if settled_start(algorithm.target, amounts.start) == "exact" else None
     algorithm, trajectory, draws = on_host((algorithm, trajectory, draws))
-    devices.require(algorithm.target.shape, config.chains)
+    devices.require(algorithm.target.shape, amounts.chains)
     with devices.beginning():
-        state = _begin(algorithm, trajectory, draws, config)
-    state = devices.copy(state)._replace(x=devices.distribute(state.x))
-    with objects_run("train-objects", config, path, resuming=resuming) as directory:
-        work = Training(config, directory, algorithm, devices, state, description)
-        work.silent = True
-        return work, execute(work, directory, console, conditions, resuming=resuming, chunk=config.chunk)
+        state = _begin(algorithm, trajectory, draws, amounts)
+    return devices, devices.copy(state)._replace(x=devices.distribute(state.x))
 
 
-def resume(path: Path, console: Console, conditions: Conditions = PLAIN) -> ExitCode:
-    """Go on with an interrupted training run."""
-    with old_run("train", TrainConfig, path) as (directory, config), jax.enable_x64(config.float64):
-        require_boards(tensorboard=config.tensorboard, wandb=config.wandb)
-        # The parameters come from the checkpoint; the model once started from may be gone.
-        prepared = prepare(dataclasses.replace(config, model=None), conditions)
-        work = Training(config, directory, *prepared, describe_model(config))
-        return execute(work, directory, console, conditions, resuming=True, chunk=config.chunk)
+def first_draws(algorithm: Algorithm) -> ExactDraws:
+    """Exact draws from the target of the first step."""
+    first = algorithm.target_at(jnp.zeros((), jnp.int32))
+    return exact_draws(jax.tree.map(lambda a: leaf(np.asarray(a)), first))
 
 
-def prepare(config: TrainConfig, conditions: Conditions) -> tuple[Algorithm, Devices, TrainState]:
-    """Algorithm and first state, on the devices wanted."""
-    devices = Devices(conditions.devices, conditions.split_lattice)
-    algorithm, draws = on_host(plan(config))
-    devices.require(algorithm.target.shape, config.chains)
-    with devices.beginning():
-        state = begin_state(config, algorithm, draws)
-    return algorithm, devices, devices.copy(state)._replace(x=devices.distribute(state.x))
+def _begin(algorithm: Algorithm, trajectory: Trajectory, draws: ExactDraws | None, amounts: TrainAmounts) -> TrainState:
+    """Parameters, chains and optimiser before the first step, burn-in included."""
+    seed = integer(amounts.seed, np.uint32)
+    start = settled_start(algorithm.target, amounts.start)
+
+    @eqx.filter_jit
+    def begin(algorithm: Algorithm, trajectory: Any, draws: ExactDraws | None, seed: Array) -> TrainState:
+        dtype = jnp.dtype(jnp.result_type(float))
+        key = rng.step_key(seed, rng.Purpose.START, jnp.zeros((), jnp.uint32))
+        if draws is not None:
+            x = draws.draw(key, amounts.chains, dtype)
+        else:
+            x = algorithm.target.start(key, start, amounts.chains, dtype)
+        state = placed(algorithm.begin(trajectory, spread(x)))
+        arrays, static = eqx.partition(state, eqx.is_array)
+
+        def burn(index: Array, arrays: Any) -> Any:
+            return eqx.filter(algorithm.burn_in(seed, index, eqx.combine(arrays, static)), eqx.is_array)
+
+        return placed(eqx.combine(jax.lax.fori_loop(0, amounts.burn_in, burn, arrays), static))
+
+    return begin(algorithm, trajectory, draws, seed)
 
 
-def compiled_chunk(config: TrainConfig, conditions: Conditions) -> Callable[[], None]:
+def compiled_chunk(
+    algorithm: Algorithm, trajectory: Trajectory, amounts: TrainAmounts, options: ExecutionOptions
+) -> Callable[[], None]:
     """The device's part of a chunk of a run, compiled; training goes on with each call: for benchmarks."""
-    algorithm, devices, state = prepare(config, conditions)
-    number = config.chunk or 1
-    inputs = Inputs(algorithm, integer(config.seed, np.uint32), integer(0), integer(number))
+    devices, state = prepare(algorithm, trajectory, amounts, options)
+    number = amounts.chunk or 1
+    inputs = Inputs(on_host(algorithm), integer(amounts.seed, np.uint32), integer(0), integer(number))
     with devices.active():
         compiled = advance.lower(inputs, state, number).compile()  # type: ignore[attr-defined]
     latest = [state]  # the one before is used up
@@ -117,46 +128,18 @@ def compiled_chunk(config: TrainConfig, conditions: Conditions) -> Callable[[], 
     return run
 
 
-def plan(config: TrainConfig) -> tuple[Algorithm, ExactDraws | None]:
-    """The inputs of Algorithm 1, and exact draws at the first coupling if the chains start from them."""
-    target = targets.build(config)
-    until = round(config.anneal * config.steps)
-    if config.gamma_knots:
-        pairs = zip(config.gamma_knots[0::2], config.gamma_knots[1::2], strict=True)
-        gamma = Knots([(fraction * config.steps, value) for fraction, value in pairs])
-    else:
-        gamma = Knots.linear(config.gamma_start, 1.0, until)
-    beta = None
-    if config.beta_start is not None and config.beta is not None:
-        beta = Knots.linear(config.beta_start, config.beta, until)
-    rate = learning_rate(config.rate_schedule, config.learning_rate, config.steps, config.rate_warmup)
-    optimiser = optax.chain(optax.clip_by_global_norm(config.clip), optax.adam(rate))
-    algorithm = Algorithm(
-        target, gamma, beta, {"charge": charge_loss, "jump": jump_loss}[config.loss], optimiser, config.symmetric
-    )
-    return algorithm, first_draws(algorithm) if config.start == "exact" else None
-
-
-def first_draws(algorithm: Algorithm) -> ExactDraws:
-    """Exact draws from the target of the first step."""
-    first = algorithm.target_at(jnp.zeros((), jnp.int32))
-    return targets.require_draws(jax.tree.map(lambda a: leaf(np.asarray(a)), first).exact_draws())
-
-
-def estimate(config: TrainConfig, console: Console) -> None:
+def estimate(algorithm: Algorithm, trajectory: Trajectory, amounts: TrainAmounts, console: Console) -> None:
     """Print what a run would take: parameters, memory, and time from a measured step."""
-    with jax.enable_x64(config.float64):
-        algorithm, draws = plan(config)
-        state = begin_state(dataclasses.replace(config, burn_in=0), algorithm, draws)
-        started = time.perf_counter()
-        one = integer(1)
-        inputs = Inputs(algorithm, integer(0, np.uint32), one, one)
-        compiled = advance.lower(inputs, state, 1).compile()  # type: ignore[attr-defined]
-        compilation = time.perf_counter() - started
-        state, _ = jax.block_until_ready(compiled(inputs, state, 1))
-        started = time.perf_counter()
-        state, _ = jax.block_until_ready(compiled(inputs, state, 1))
-        seconds = time.perf_counter() - started
+    _, state = prepare(algorithm, trajectory, amounts)
+    started = time.perf_counter()
+    one = integer(1)
+    inputs = Inputs(algorithm, integer(0, np.uint32), one, one)
+    compiled = advance.lower(inputs, state, 1).compile()  # type: ignore[attr-defined]
+    compilation = time.perf_counter() - started
+    state, _ = jax.block_until_ready(compiled(inputs, state, 1))
+    started = time.perf_counter()
+    state, _ = jax.block_until_ready(compiled(inputs, state, 1))
+    seconds = time.perf_counter() - started
     leaves = jax.tree.leaves(eqx.filter(state.trajectory, eqx.is_inexact_array))
     arrays = jax.tree.leaves(eqx.filter(state, eqx.is_array))
     analysis = compiled.compiled.memory_analysis()
@@ -166,114 +149,15 @@ def estimate(config: TrainConfig, console: Console) -> None:
         f"{sum(a.size for a in leaves):,} parameters",
         f"about {total:.2g} GB of memory",
         f"{seconds:.3g} s a step on this machine, {compilation:.0f} s to compile: "
-        f"{format_duration(seconds * config.steps)} for {config.steps:,} steps",
+        f"{format_duration(seconds * amounts.total)} for {amounts.total:,} steps",
     )
     for line in lines:
         console.print(line, highlight=False)
 
 
-def model_config(config: TrainConfig) -> ModelConfig:
-    """The part of the settings that the model is built from."""
-    return default_model(
-        config.beta,
-        network=config.network,
-        leapfrog_steps=config.leapfrog_steps,
-        hidden=config.hidden,
-        rule=config.rule,
-        mask=config.mask,
-        step_size=config.step_size,
-        radii=config.radii,
-        flux=config.flux,
-        window=config.window,
-    )
-
-
-def default_model(
-    beta: float | None,
-    *,
-    network: NetworkName,
-    leapfrog_steps: int,
-    hidden: tuple[int, ...],
-    rule: RuleName,
-    mask: MaskName,
-    step_size: float | None,
-    radii: tuple[float, ...],
-    flux: float,
-    window: int,
-) -> ModelConfig:
-    """What a model is built from, with lengths that suit the coupling where they are not given."""
-    own_step_size, own_radii, hole = 0.1, tuple[float, ...](), 0.0
-    if network != "dense" and beta is not None:
-        # The correlation length grows with √β, and with it the hole; the fastest mode has the period π/√(2β).
-        root = math.sqrt(beta)
-        own_step_size, own_radii, hole = 0.4 / root, default_radii(3 * root), 0.19 * root
-    return ModelConfig(
-        network=network,
-        leapfrog_steps=leapfrog_steps,
-        hidden=hidden,
-        rule=rule,
-        mask=mask,
-        step_size=step_size or own_step_size,
-        radii=radii or own_radii,
-        hole=hole,
-        flux=flux,
-        window=window,
-    )
-
-
-def describe_model(config: TrainConfig) -> dict[str, Any]:
-    """What a model file says about itself."""
-    return {
-        "model": dataclasses.asdict(model_config(config)),
-        "target": targets.describe(config),
-        "symmetric": config.symmetric,
-    }
-
-
-def begin_state(config: TrainConfig, algorithm: Algorithm, draws: ExactDraws | None) -> TrainState:
-    """Parameters, chains and optimiser before the first step, burn-in included."""
-    seed = integer(config.seed, np.uint32)
-    build = eqx.filter_jit(lambda s: models.build(model_config(config), algorithm.target, _model_key(s)))
-    trajectory = build(seed)
-    if config.model is not None:
-        file = models.find(config.model)
-        targets.require_target_of_model(file, config.target, config.lattice)
-        targets.require_layers_of_model(file, model_config(config))
-        trajectory = models.load(file, trajectory)
-    return _begin(algorithm, trajectory, draws, config)
-
-
-def _begin(
-    algorithm: Algorithm, trajectory: Trajectory, draws: ExactDraws | None, config: TrainConfig | ObjectTrainConfig
-) -> TrainState:
-    seed = integer(config.seed, np.uint32)
-
-    @eqx.filter_jit
-    def begin(algorithm: Algorithm, trajectory: Any, draws: ExactDraws | None, seed: Array) -> TrainState:
-        dtype = jnp.dtype(jnp.result_type(float))
-        key = rng.step_key(seed, rng.Purpose.START, jnp.zeros((), jnp.uint32))
-        if draws is not None:
-            x = draws.draw(key, config.chains, dtype)
-        else:
-            x = algorithm.target.start(key, config.start, config.chains, dtype)
-        state = placed(algorithm.begin(trajectory, spread(x)))
-        arrays, static = eqx.partition(state, eqx.is_array)
-
-        def burn(index: Array, arrays: Any) -> Any:
-            return eqx.filter(algorithm.burn_in(seed, index, eqx.combine(arrays, static)), eqx.is_array)
-
-        return placed(eqx.combine(jax.lax.fori_loop(0, config.burn_in, burn, arrays), static))
-
-    return begin(algorithm, trajectory, draws, seed)
-
-
-def _model_key(seed: Int[Array, ""]) -> Array:
-    return rng.step_key(seed, rng.Purpose.MODEL, jnp.zeros((), jnp.uint32))
-
-
 def show_results(path: Path, console: Console) -> dict[str, Any]:
     """The results of a finished training run."""
-    directory = RunDirectory(path)
+    directory, _ = open_run("train", path)
     if not directory.summary.exists():
         raise UserError(f"{path} has no trained model yet: go on with 'dlhmc resume {path}'.")
     results = read_json(directory.summary, directory.identity())
@@ -287,13 +171,17 @@ def show_results(path: Path, console: Console) -> dict[str, Any]:
     return results
 
 
+class _Notes(TypedDict):
+    """What a checkpoint notes about its step; others may be in it, too."""
+
+    seconds: float
+    nonfinite: int
+    recent: dict[str, list[float | None]]
+
+
 def _require_sense(_: int, notes: Notes) -> None:
     """Refuse notes that no run has written."""
-    noted(notes, "seconds", float)
-    noted(notes, "nonfinite", int)
-    recent = noted(notes, "recent", dict).values()
-    if not all(type(rows) is list and all(type(row) in (int, float, type(None)) for row in rows) for rows in recent):
-        raise UserError("Its notes are damaged: 'recent' makes no sense.")
+    converted(notes, _Notes, "What a checkpoint notes")
 
 
 class Training(Work):
@@ -301,24 +189,24 @@ class Training(Work):
 
     def __init__(
         self,
-        config: TrainConfig | ObjectTrainConfig,
-        directory: RunDirectory,
         algorithm: Algorithm,
+        amounts: TrainAmounts,
+        directory: RunDirectory,
         devices: Devices,
         state: TrainState,
         description: dict[str, Any],
     ) -> None:
-        self._config = config
+        self._amounts = amounts
         self._devices = devices
         self._description = description
         self._directory = directory
         self._algorithm = algorithm
         self.state = state
-        what = config.network if isinstance(config, TrainConfig) else config.trajectory
-        self.title, self.unit = f"train {what}", "steps"
-        self.total = config.steps
-        self.tensorboard, self.wandb = config.tensorboard, config.wandb
-        self.capacity = config.chunk or _CAPACITY
+        described = description.get("model") or {}
+        self.title, self.unit = f"train {described.get('network', type(state.trajectory).__name__)}", "steps"
+        self.total = amounts.total
+        self.tensorboard, self.wandb = amounts.tensorboard, amounts.wandb
+        self.capacity = amounts.chunk or _CAPACITY
         self.seconds = 0.0
         self.steps_done = 0
         self._recent: dict[str, NDArray[Any]] = {}
@@ -326,7 +214,7 @@ class Training(Work):
         self.records: list[dict[str, NDArray[Any]]] = []
         #: proposals that were not finite, since the first step
         self._nonfinite = 0
-        self._seed = integer(config.seed, np.uint32)
+        self._seed = integer(amounts.seed, np.uint32)
 
     def create(self) -> None:
         """Nothing but the checkpoint."""
@@ -338,7 +226,7 @@ class Training(Work):
         self.state = eqx.combine(arrays, static)
         self.seconds, self.steps_done, self._nonfinite = notes["seconds"], step, notes["nonfinite"]
         # None becomes NaN.
-        self._recent = {name: np.asarray(rows, self.state.x.dtype) for name, rows in notes["recent"].items()}
+        self._recent = {name: np.asarray(rows, real_dtype(self.state.x)) for name, rows in notes["recent"].items()}
         return step, notes
 
     def compile(self) -> None:
@@ -359,7 +247,7 @@ class Training(Work):
         self.steps_done = step + count
         # Copies: a view would keep the whole buffer in memory.
         records = {name: np.asarray(buffer)[:count].copy() for name, buffer in buffers.items()}
-        if isinstance(self._config, ObjectTrainConfig):
+        if self.silent:
             self.records.append(records)
         self._nonfinite += int(records["nonfinite"].sum())
         for name, rows in records.items():
@@ -371,18 +259,20 @@ class Training(Work):
         means = {name: float(rows.mean()) for name, rows in self._recent.items()}
         finite = {name: value for name, value in means.items() if np.isfinite(value)}
         return finite | {
-            "gamma": float(self._recent["gamma"][-1]),
+            **{name: float(self._recent[name][-1]) for name in self._algorithm.schedules},
             "skipped": int(guard.skipped),
             "restored": int(guard.restored),
             "rate_factor": float(guard.rate_factor),
         }
 
-    def facts(self) -> str:
+    def status_line(self) -> str:
         """The same for people."""
         m = self.metrics()
-        parts = [f"γ {m['gamma']:.3f}", f"loss {m.get('loss', float('nan')):.4g}", f"acceptance {m['acceptance']:.3f}"]
+        parts = [f"{'γ' if name == 'gamma' else name} {m[name]:.3f}" for name in self._algorithm.schedules]
+        parts += [f"loss {m.get('loss', float('nan')):.4g}", f"acceptance {m['acceptance']:.3f}"]
         if "tunnelling_rate" in m:
-            parts += [f"⟨δQ²⟩ {m['charge_jump_squared']:.3g}"] if "charge_jump_squared" in m else []
+            sector = self._algorithm.target.sector
+            parts += [f"⟨(Δ{sector})²⟩ {m.get(f'{sector}_jump_squared', math.nan):.3g}"]
             parts.append(f"tunnelling {m['tunnelling_rate']:.3g}")
         if m["skipped"]:
             parts.append(f"[gradient not finite: {m['skipped']:.0f} skipped]")
@@ -390,16 +280,20 @@ class Training(Work):
             parts.append(f"[acceptance collapsed: restored {m['restored']:.0f}×, rate × {m['rate_factor']:g}]")
         return "  ".join(parts)
 
-    def verdict(self) -> str | None:
+    def verdict(self) -> UserError | None:
         """Why training has given up, where it has."""
         guard = self.state.guard
         if not bool(guard.halted):
             return None
         self._save_model("good")
         why = "the gradient was not finite" if int(guard.skipped_in_a_row) else "the acceptance collapsed"
-        return (
+        return UserError(
             f"Training stopped because {why} again and again; the last good parameters are in "
-            f"{self._directory.model}: start anew with a lower --learning-rate or a smaller --step-size."
+            f"{self._directory.model}: start anew with a lower ",
+            Setting("learning_rate"),
+            " or a smaller ",
+            Setting("step_size"),
+            ".",
         )
 
     def checkpoint(self) -> tuple[Any, dict[str, Any]]:
@@ -412,9 +306,9 @@ class Training(Work):
 
     def _warnings(self) -> dict[str, Any]:
         """Proposals and gradients that were not finite."""
-        figures = nonfinite_figures(self._nonfinite, self._config.steps * self._config.chains)
+        figures = nonfinite_figures(self._nonfinite, self.total * self._amounts.chains)
         if skipped := int(self.state.guard.skipped):
-            warning = f"{skipped} of {self._config.steps} updates were skipped because the gradient was not finite."
+            warning = f"{skipped} of {self.total} updates were skipped because the gradient was not finite."
             figures["warnings"].append(warning)
         return figures
 
@@ -423,19 +317,19 @@ class Training(Work):
             return
         best = float(self.state.guard.best_objective)
         training = {
-            "steps": self._config.steps,
+            "steps": self.total,
             "seconds": self.seconds,
             "parameters": which,
             "objective": best if np.isfinite(best) else None,
         }
-        models.save(self._directory.model, getattr(self.state, which), self._description | {"training": training})
+        model.save(self._directory.model, getattr(self.state, which), self._description | {"training": training})
 
     @property
     def best(self) -> Trajectory:
         """The parameters with the best objective; the last ones if training was too short to tell."""
         return self.state.best if np.isfinite(float(self.state.guard.best_objective)) else self.state.trajectory
 
-    def finish(self, console: Console) -> None:
+    def finish(self, console: Console) -> ExitCode:
         """Write the model with the best objective, and say how to use it."""
         m, warnings = self.metrics(), self._warnings()
         which = "best" if np.isfinite(float(self.state.guard.best_objective)) else "trajectory"
@@ -446,17 +340,13 @@ class Training(Work):
         self._save_model(which)
         saved = {
             "seconds": self.seconds,
-            "steps": self._config.steps,
+            "steps": self.total,
             "model_sha256": fingerprint(self._directory.model),
         }
         write_json(self._directory.summary, m | saved | warnings, self._directory.identity())
-        if isinstance(self._config, ObjectTrainConfig):
-            return
-        model, target = self._directory.path, f"--target {self._config.target}"
-        if self._config.lattice is not None:
-            target = f"--lattice {' '.join(map(str, self._config.lattice))} --beta {self._config.beta:g}"
-        command = f"  dlhmc sample --model {model} {target}"
-        console.print(f"{self.facts()}  in {self.seconds:.0f} s", markup=False, highlight=False, soft_wrap=True)
+        path = self._directory.path
+        console.print(f"{self.status_line()}  in {self.seconds:.0f} s", markup=False, highlight=False, soft_wrap=True)
         show_warnings(warnings, console)
-        console.print(f"trained model in {model}; sample with", markup=False, highlight=False, soft_wrap=True)
-        console.print(command, markup=False, highlight=False, soft_wrap=True)
+        console.print(f"trained model in {path}; sample with", markup=False, highlight=False, soft_wrap=True)
+        console.print(f"  dlhmc sample --model {path}", markup=False, highlight=False, soft_wrap=True)
+        return ExitCode.OK

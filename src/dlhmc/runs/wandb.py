@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from dlhmc.errors import UserError
+from dlhmc.errors import Setting, UserError
 
 
 def require_wandb() -> Any:
@@ -21,7 +21,7 @@ def require_wandb() -> Any:
         return importlib.import_module("wandb")
     except ImportError:
         advice = "pip install 'dlhmc[wandb]'"
-        raise UserError(f"--wandb needs the package wandb, which is not installed: {advice}.") from None
+        raise UserError(Setting("wandb"), f" needs the package wandb, which is not installed: {advice}.") from None
 
 
 class WandbRun:

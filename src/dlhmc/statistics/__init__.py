@@ -9,17 +9,30 @@ from dlhmc.statistics.autocorrelation import (
     gamma_method,
     integrated_autocorrelation_time,
 )
-from dlhmc.statistics.convergence import effective_sample_size, split_rhat
-from dlhmc.statistics.uncertainty import Estimate, format_uncertainty, mean_and_error, ratio_and_error
+from dlhmc.statistics.convergence import Convergence, convergence, effective_sample_size, ess_bulk, split_rhat
+from dlhmc.statistics.exactness import Exactness, check_exactness
+from dlhmc.statistics.uncertainty import (
+    ChainEstimate,
+    Estimate,
+    format_uncertainty,
+    mean_and_error,
+    ratio_and_error,
+)
 
 __all__ = [
     "AutocorrelationFunction",
     "AutocorrelationTime",
+    "ChainEstimate",
+    "Convergence",
     "Estimate",
+    "Exactness",
     "GammaAnalysis",
     "Series",
     "autocorrelation_function",
+    "check_exactness",
+    "convergence",
     "effective_sample_size",
+    "ess_bulk",
     "format_uncertainty",
     "gamma_method",
     "integrated_autocorrelation_time",

@@ -3,7 +3,7 @@ r"""The Γ-method: autocorrelation times and errors of Markov-chain averages.
 Equation numbers are those of U. Wolff, "Monte Carlo errors with less errors", hep-lat/0306017.
 Results equal those of pyerrors up to rounding, with one deliberate difference: fluctuations are taken about
 the *global* mean of all chains, as in Wolff's eq. (31); pyerrors subtracts from each replica its own mean.
-About its own mean a chain stuck in one topological sector has no variance at all, so pyerrors gives a frozen
+About its own mean a chain stuck in one mode has no variance at all, so pyerrors gives a frozen
 set of chains τ_int = ½ and error 0. The two coincide when all replica means are equal.
 
 The integrated autocorrelation time is τ_int = ½ + Σ_{t≥1} ρ(t) in units of the time step: independent samples
@@ -35,7 +35,7 @@ class Series(Protocol):
         ...
 
     def __getitem__(self, key: Any, /) -> Any:
-        """Return `series[:, a:b]`, the histories of chains a to b−1."""
+        """Return `series[:, a:b]`, the histories of chains a to b−1, or `series[::k, a:b]`, every k-th step of them."""
         ...
 
 
@@ -96,7 +96,7 @@ def as_two_dimensional(series: Series) -> Series:
     return series
 
 
-def _blocks(series: Series, chains_per_block: int | None) -> Iterator[FloatArray]:
+def blocks(series: Series, chains_per_block: int | None = None) -> Iterator[FloatArray]:
     """Read a few chains at a time, so that a long lazily stored series never has to fit in memory."""
     n_time, n_chains = series.shape
     width = max(1, BLOCK_SAMPLES // n_time) if chains_per_block is None else chains_per_block
@@ -107,7 +107,7 @@ def _blocks(series: Series, chains_per_block: int | None) -> Iterator[FloatArray
 def chain_means_and_changes(series: Series, chains_per_block: int | None = None) -> tuple[FloatArray, int]:
     """Return the mean of each chain and the number of steps, over all chains, at which the value changed."""
     means, changes = [], 0
-    for block in _blocks(series, chains_per_block):
+    for block in blocks(series, chains_per_block):
         changed = np.count_nonzero(block[1:] != block[:-1], axis=0)
         changes += int(changed.sum())
         # A constant chain has exactly its constant as mean; a rounded sum would fake a spread between chains.
@@ -125,7 +125,7 @@ def _autocovariance(series: Series, mean: float, chains_per_block: int | None) -
     # Zero padding to at least T + n_lags keeps the periodic images of the FFT out of the lags we use.
     n_fft = 1 << (n_time + n_lags - 1).bit_length()
     power = np.zeros(n_fft // 2 + 1)
-    for block in _blocks(series, chains_per_block):
+    for block in blocks(series, chains_per_block):
         for chain in block.T:
             spectrum = np.fft.rfft(chain - mean, n_fft)
             power += spectrum.real**2 + spectrum.imag**2
@@ -215,7 +215,7 @@ def integrated_autocorrelation_time(
     ρ(t) = Σ c_k λ_k^t with weights c_k ≥ 0, so τ_int = ½ Σ c_k (1 + λ_k)/(1 − λ_k), and Jensen's inequality
     gives τ_int ≥ ½ (1 + ρ(1))/(1 − ρ(1)) = 2σ²/E[Δ²] − ½. Hence
 
-    - an integer charge of variance σ² moving by ±1 has E[Δ²] = r and τ_int ≥ 2σ²n/q − ½ (`variance` given);
+    - an integer of variance σ² moving by ±1 has E[Δ²] = r and τ_int ≥ 2σ²n/q − ½ (`variance` given);
     - a value drawn afresh at every change has E[Δ²] = 2σ²r and τ_int ≥ n/q − ½ ≈ C·T/3 (no `variance`), the
       smaller of the two when σ² > ½.
 
@@ -226,10 +226,10 @@ def integrated_autocorrelation_time(
 
     Args:
         series: history shaped [time, chain]; one dimension is one chain. Read in blocks of chains only.
-        mean: exact expectation value if known (⟨Q⟩ = 0); otherwise the mean over all chains, with the bias
+        mean: exact expectation value if known (0 by a symmetry); otherwise the mean over all chains, with the bias
             correction of eq. (49).
         s_tau: Wolff's S, the assumed ratio of the slowest decay time to τ_int.
-        variance: exact variance of an integer charge changing by ±1, used only in the bound from few changes.
+        variance: exact variance of an integer changing by ±1, used only in the bound from few changes.
         chains_per_block: chains read at once; by default as many as fit in 128 MiB.
 
     Example:

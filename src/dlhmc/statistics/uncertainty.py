@@ -1,4 +1,4 @@
-"""Means and ratios of means with errors that hold for autocorrelated and even for frozen chains."""
+"""Means and ratios of means, with errors that hold for autocorrelated chains, and none where the data tell none."""
 
 import math
 from dataclasses import dataclass
@@ -16,7 +16,9 @@ from dlhmc.statistics.autocorrelation import (
     chain_means_and_changes,
     gamma_method,
 )
+from dlhmc.statistics.convergence import Convergence, convergence
 
+LARGEST_RHAT = 1.05  # chains that differ more than this have not forgotten where they started
 CHAINS_DISAGREE = 1e-3  # p-value below which the spread of chains refutes the Γ-method error
 
 
@@ -36,11 +38,26 @@ class Estimate:
         return format_uncertainty(self.value, self.error)
 
 
+@dataclass(frozen=True)
+class ChainEstimate(Estimate):
+    """A mean over chains, and how well they agree.
+
+    Attributes:
+        error: infinite if the data do not tell it.
+        rhat: rank-normalised split R̂; infinite if no chain ever changed, or all are shorter than 4 time steps.
+        ess_bulk: effective sample size of the ranks.
+    """
+
+    rhat: float
+    ess_bulk: float
+
+
 def format_uncertainty(value: float, error: float, digits: int = 1) -> str:
     """Write a value with the error of its last digits in brackets.
 
-    One digit of the error by default. An exact value (error 0) has no bracket. Values below 1e-4 or from 1e6
-    on get an exponent; an error of 1 or more that has decimals is written out.
+    One digit of the error by default. An exact value (error 0) has no bracket, and neither has one whose error is not
+    known (infinite). Values below 1e-4 or from 1e6 on get an exponent; an error of 1 or more that has decimals is
+    written out.
 
     Example:
         >>> format_uncertainty(0.314982, 0.00072, digits=2)
@@ -49,6 +66,8 @@ def format_uncertainty(value: float, error: float, digits: int = 1) -> str:
         '1230(40)'
         >>> format_uncertainty(1.234e-7, 4e-9)
         '1.23(4)e-07'
+        >>> format_uncertainty(2.1873, math.inf)
+        '2.19 (not converged)'
     """
     if digits < 1:
         raise ValueError(f"digits must be at least 1, got {digits}")
@@ -59,7 +78,7 @@ def format_uncertainty(value: float, error: float, digits: int = 1) -> str:
     if error < abs(value) * 1e-15 or error == 0:  # no number of a computer is more precise
         return f"{value:.12g}"
     if not math.isfinite(error):
-        return f"{value:.6g}({error})"
+        return f"{value:.3g} (not converged)"
 
     # Decimals round as on paper and carry: 0.00996 becomes 0.01, not 0.0010.
     rounded_error = Decimal(f"{error:.{digits - 1}e}")
@@ -81,7 +100,8 @@ def _spread_error(chain_means: NDArray[np.float64]) -> float:
     return float(chain_means.std(ddof=1) / np.sqrt(chain_means.size)) if chain_means.size > 1 else math.inf
 
 
-def _error_of_mean(analysis: GammaAnalysis) -> float:
+def error_of_mean(analysis: GammaAnalysis) -> float:
+    """Return the standard error of the mean of independent chains in equilibrium: the rule of `mean_and_error`."""
     spread = _spread_error(analysis.chain_means)
     if analysis.tau.frozen:
         # Chains frozen at one and the same value have shown no fluctuation to estimate an error from.
@@ -95,21 +115,41 @@ def _error_of_mean(analysis: GammaAnalysis) -> float:
     return analysis.error
 
 
-def mean_and_error(series: Series, *, s_tau: float = 2.0, chains_per_block: int | None = None) -> Estimate:
-    """Mean over all chains and times, with its Γ-method error.
+def _estimate(value: float, series: Series, analysis: GammaAnalysis, *, equilibrium_start: bool) -> ChainEstimate:
+    """Return the value with an error if chains started in equilibrium or have shown that they reached it."""
+    agreement = convergence(series) if series.shape[0] >= 4 else Convergence(math.inf, 0.0)
+    known = equilibrium_start or (analysis.tau.resolved and agreement.rhat <= LARGEST_RHAT)
+    return ChainEstimate(value, error_of_mean(analysis) if known else math.inf, *agreement)
 
-    The Γ-method error is trusted if the autocorrelation time is resolved and the chain means scatter no more
-    than it allows (p > 0.001). Otherwise the larger of it and the spread between chains is taken, which is
-    right whenever chains are independent. Frozen chains have their spread alone. The error is infinite if
-    nothing in the data tells it: one chain that is frozen or unresolved, or several all frozen at one value.
+
+def mean_and_error(
+    series: Series, *, equilibrium_start: bool = False, s_tau: float = 2.0, chains_per_block: int | None = None
+) -> ChainEstimate:
+    """Mean over all chains and times, with its Γ-method error, R̂ and bulk ESS.
+
+    The error is infinite, for not known, if the autocorrelation time is not resolved or R̂ > 1.05: the chains then
+    still depend on where they started, and their spread is that of the starts.
+
+    Chains that started from independent draws of the target itself (`equilibrium_start`) are in equilibrium however
+    slowly they move, and always have an error. The Γ-method error is trusted if the autocorrelation time is resolved
+    and the chain means scatter no more than it allows (p > 0.001). Otherwise the larger of it and the spread between
+    chains is taken, which is right whenever chains are independent. Frozen chains have their spread alone. The error
+    is still infinite if nothing in the data tells it: one chain that is frozen or unresolved, or several all frozen at
+    one value.
 
     Example:
         >>> noise = np.random.default_rng(0).normal(size=(1000, 8))
         >>> print(mean_and_error(1 + 0.1 * noise))
         1.000(1)
+        >>> frozen = np.tile([0.0, 1.0, 4.0, 4.0], (1000, 1))
+        >>> print(mean_and_error(frozen))
+        2.25 (not converged)
+        >>> print(mean_and_error(frozen, equilibrium_start=True))
+        2(1)
     """
+    series = as_two_dimensional(series)
     analysis = gamma_method(series, s_tau=s_tau, chains_per_block=chains_per_block)
-    return Estimate(analysis.mean, _error_of_mean(analysis))
+    return _estimate(analysis.mean, series, analysis, equilibrium_start=equilibrium_start)
 
 
 class _LinearisedRatio:
@@ -131,12 +171,17 @@ class _LinearisedRatio:
 
 
 def ratio_and_error(
-    numerator: Series, denominator: Series, *, s_tau: float = 2.0, chains_per_block: int | None = None
-) -> Estimate:
+    numerator: Series,
+    denominator: Series,
+    *,
+    equilibrium_start: bool = False,
+    s_tau: float = 2.0,
+    chains_per_block: int | None = None,
+) -> ChainEstimate:
     """Ratio of two means measured on the same chains, correlations between them included.
 
     Linear error propagation, Wolff's eq. (33): the error of ⟨a⟩/⟨b⟩ is that of the mean of
-    (a − R b)/⟨b⟩, with the same rules for unresolved and frozen chains as `mean_and_error`.
+    (a − R b)/⟨b⟩, with the same rules for chains that have not converged as `mean_and_error`.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -149,4 +194,4 @@ def ratio_and_error(
         raise ValueError(f"series of different shapes: {numerator.shape} and {denominator.shape}")
     linear = _LinearisedRatio(numerator, denominator, chains_per_block)
     analysis = gamma_method(linear, s_tau=s_tau, chains_per_block=chains_per_block)
-    return Estimate(linear.ratio, _error_of_mean(analysis))
+    return _estimate(linear.ratio, linear, analysis, equilibrium_start=equilibrium_start)

@@ -13,7 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from dlhmc.targets.contract import Field, Target
+from dlhmc.geometry.contract import Field, Momentum
+from dlhmc.targets.contract import Target
 
 T = TypeVar("T")
 Problems = Iterator[str]
@@ -47,9 +48,9 @@ def run_checks(what: object, checks: Mapping[str, Callable[[], Iterable[str]]], 
     return Checked(tuple(checks), tuple(skipped))
 
 
-def as_numbers(values: Any) -> NDArray[np.float64]:
+def as_numbers(values: Any) -> NDArray[Any]:
     """On the host, in double precision."""
-    return np.asarray(values, np.float64)
+    return np.asarray(values, np.complex128 if np.iscomplexobj(values) else np.float64)
 
 
 def far(found: Any, wanted: Any, tolerance: float) -> float | None:
@@ -64,7 +65,18 @@ def example(target: Target, chains: int = CHAINS) -> Field:
     return target.start(jax.random.key(1), "hot", chains, jnp.dtype(jnp.float64))
 
 
+def momentum(target: Target, x: Field, seed: int = 1) -> Momentum:
+    """Momenta for configurations in double precision."""
+    return target.geometry.momentum(jax.random.key(seed), x.shape[-1], jnp.dtype(jnp.float64))
+
+
 def in_double(tree: T) -> T:
     """The same with all numbers in double precision."""
-    doubled: T = jax.tree.map(lambda a: jnp.asarray(a, jnp.float64) if eqx.is_inexact_array(a) else a, tree)
-    return doubled
+
+    def doubled(a: Any) -> Any:
+        if not eqx.is_inexact_array(a):
+            return a
+        return jnp.asarray(a, jnp.complex128 if jnp.iscomplexobj(a) else jnp.float64)
+
+    result: T = jax.tree.map(doubled, tree)
+    return result

@@ -6,7 +6,7 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from dlhmc.kernels.contract import Info, Kernel, State
+from dlhmc.kernels.contract import Info, Kernel
 from dlhmc.kernels.dlhmc import DLHMC
 from dlhmc.testing.checks import Checked, Problems, as_numbers, example, in_double, run_checks
 from dlhmc.testing.stationarity import check_stationarity
@@ -23,14 +23,19 @@ def check_kernel(kernel: Kernel, *, steps: int = 10, chains: int = 10_000, seed:
     def step() -> Problems:
         x = example(kernel.target, 4)
         state, info = eqx.filter_jit(lambda kernel, x: kernel.step(jax.random.key(1), kernel.init(x)))(kernel, x)
-        if not isinstance(state, State) or not isinstance(info, Info):
-            yield "step must return (State, Info)"
+        if not hasattr(state, "x"):
+            yield f"step returns a state without the configurations x: {type(state).__name__}"
             return
+        if missing := [name for name in Info._fields if not hasattr(info, name)]:
+            yield f"step returns an info without {', '.join(missing)}"
+            return
+        if bool(jax.tree.structure(state) != jax.tree.structure(kernel.init(x))):  # type: ignore[operator]
+            yield "step returns a state of another structure than init"
         if state.x.shape != x.shape or state.x.dtype != x.dtype:
             yield f"step turns x of {x.dtype}{x.shape} into {state.x.dtype}{state.x.shape}"
-        for name in ("acceptance", "accepted", "energy_change", "nonfinite"):
-            if getattr(info, name).shape != (4,):
-                yield f"info.{name} has the shape {getattr(info, name).shape}, not a number for each of 4 chains"
+        for name, value in info._asdict().items():
+            if value.shape[-1:] != (4,):
+                yield f"info.{name} has the shape {value.shape}, not a number for each of 4 chains"
         probability = as_numbers(info.acceptance)
         if not np.all((probability >= 0) & (probability <= 1)):
             yield "info.acceptance is not between 0 and 1"

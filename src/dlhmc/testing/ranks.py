@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -12,8 +12,8 @@ from jaxtyping import Array, Int, Key
 from numpy.typing import NDArray
 from scipy import stats
 
-from dlhmc.kernels.contract import Kernel, State
-from dlhmc.targets.contract import Field
+from dlhmc.geometry.contract import Field
+from dlhmc.kernels.contract import Kernel
 from dlhmc.testing.stationarity import exact_start
 
 
@@ -36,15 +36,14 @@ def check_ranks(kernel: Kernel, *, steps: int = 9, chains: int = 10_001, seed: i
     before it and the others after it. Because the kernel is reversible, the steps before it are made by the kernel
     itself, away from it. If the kernel is exact, all places of the history are alike, and the rank of any statistic
     there among its values in the whole history is exactly uniform, without any expectation value being known and
-    without the central limit theorem. Equal values, as of a charge, are ranked at random. Every chain has random
+    without the central limit theorem. Equal values, as of an integer, are ranked at random. Every chain has random
     numbers of its own: what a kernel draws for all chains together (the place of a defect, a symmetry) would make
     their ranks depend on each other.
 
     Kernels that are not reversible (one kernel after another) are put to it part by part.
 
-    >>> from dlhmc.kernels import HMC
-    >>> from dlhmc.theories.u1.action import U1
-    >>> check_ranks(HMC(U1((4, 4), 2.0), step_size=0.3, steps=5), chains=1001).p_value > 1e-3
+    >>> from dlhmc import HMC, Gaussian
+    >>> check_ranks(HMC(Gaussian([1.0, 2.0]), step_size=0.3, steps=5), chains=1001).p_value > 1e-3
     True
     """
     x, run_key = exact_start(kernel, chains, seed)
@@ -70,7 +69,7 @@ def _compare(
     keys = jax.random.split(key, x.shape[-1])
 
     @functools.partial(jax.vmap, in_axes=(0, -1), out_axes=-1)
-    def alone(key: Key[Array, ""], state: State) -> State:
+    def alone(key: Key[Array, ""], state: Any) -> Any:
         state, _ = kernel.step(key, jax.tree.map(lambda array: array[..., None], state))
         return jax.tree.map(lambda array: array[..., 0], state)
 

@@ -8,10 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from dlhmc.numerics import rng
-from dlhmc.targets.contract import Field, Target, sum_sites
-from dlhmc.targets.watched import Observable
-from dlhmc.testing.checks import CHAINS, Checked, Problems, as_numbers, example, far, run_checks
+from dlhmc.geometry.contract import Field, sum_sites
+from dlhmc.targets.contract import Observable, Target
+from dlhmc.testing.checks import CHAINS, Checked, Problems, as_numbers, example, far, momentum, run_checks
 
 # Chance of a false alarm for each known expectation value of a target: 6e-5.
 _SIGMAS = 4.0
@@ -20,42 +19,83 @@ _DRAWS = 40_000
 
 def shapes_and_names(target: Target, x: Field) -> Problems:
     """Everything has a number for each chain, and every name is one of an observable."""
-    if x.shape != (*target.shape, CHAINS):
-        yield f"start gives the shape {x.shape} for {CHAINS} chains, but shape is {target.shape}"
+    geometry = target.geometry
+    if x.shape != (*geometry.shape, CHAINS):
+        yield f"start gives the shape {x.shape} for {CHAINS} chains, but that of the geometry is {geometry.shape}"
+        return
+    if x.dtype != geometry.dtype(jnp.dtype(jnp.float64)):
+        yield f"start gives {x.dtype}, but fields of this geometry are {geometry.dtype(jnp.dtype(jnp.float64))}"
         return
     if target.action(x).shape != (CHAINS,):
         yield f"the action has the shape {target.action(x).shape}, not one number for each of {CHAINS} chains"
-    if target.force(x).shape != x.shape:
-        yield f"the force has the shape {target.force(x).shape}, but the field {x.shape}"
+    if (found := target.force(x).shape) != (*geometry.momentum_shape, CHAINS):
+        yield f"the force has the shape {found}, but momenta {(*geometry.momentum_shape, CHAINS)}"
     observables = target.observables(x)
     for name, values in observables.items():
-        if values.shape != (CHAINS,):
-            yield f"the observable {name} has the shape {values.shape}, not one number for each of {CHAINS} chains"
+        if values.shape[-1:] != (CHAINS,):
+            yield f"the observable {name} has the shape {values.shape}, whose last axis is not that of {CHAINS} chains"
+    for name in sorted(set(target.slow) & observables.keys()):
+        if observables[name].shape != (CHAINS,):
+            yield f"the slow observable {name} has the shape {observables[name].shape}, but must be a number"
     named = {moment.observable for moment in target.moments.values()} | set(target.slow) | {target.sector} - {None}
     for name in sorted(str(label) for label in named - observables.keys()):
         yield f"moments, slow or sector name '{name}', which is not among the observables {sorted(observables)}"
     for name in sorted(target.exact().keys() - target.test_functions(x).keys()):
         yield f"exact gives a value for '{name}', which is not among the test functions"
-    if target.wrap(x).shape != x.shape:
-        yield "wrap changes the shape"
+    if geometry.project(x).shape != x.shape:
+        yield "the projection of the geometry changes the shape"
+    for name in target.couplings:
+        if not eqx.is_array(getattr(target, name, None)):
+            yield f"couplings names '{name}', which is not a field that holds an array"
     cold = target.start(jax.random.key(1), "cold", CHAINS, jnp.dtype(jnp.float64))
     if cold.shape != x.shape or not np.all(np.isfinite(as_numbers(target.action(cold)))):
         yield "a cold start has another shape than a hot one, or an action that is not finite"
 
 
+def geometry_is_consistent(target: Target, x: Field) -> Problems:
+    """There and back along geodesics, the momenta's kinetic energy, and starts that are points of the space."""
+    geometry, v = target.geometry, momentum(target, x, seed=6)
+    if (error := far(target.action(geometry.project(x)), target.action(x), 1e-10)) is not None:
+        yield f"start gives points that are not in the space: the projection changes their action by {error:.2g}"
+    step = 0.1 * v
+    there, carried = geometry.drift(x, v, step)
+    if there.shape != x.shape or there.dtype != x.dtype:
+        yield f"drift turns x of {x.dtype}{x.shape} into {there.dtype}{there.shape}"
+        return
+    if (error := far(geometry.difference(x, there), step, 1e-8)) is not None:
+        yield f"difference does not undo drift: {error:.2g} off"
+    back = geometry.drift(there, carried, -geometry.difference(x, there))[0] if not geometry.moves_momentum else x
+    if not _same_point(target, x, back):
+        yield "drift along the opposite displacement does not lead back"
+    if not geometry.moves_momentum and far(carried, v, 1e-14) is not None:
+        yield "drift changes the momentum, but moves_momentum says that it does not"
+    seen = geometry.features(x).shape
+    if seen[1:] != (*geometry.elements, CHAINS):
+        yield f"features has the shape {seen}, but must have [feature, *{geometry.elements}, chain]"
+
+
+def _same_point(target: Target, x: Field, y: Field) -> bool:
+    return float(np.max(np.abs(as_numbers(target.geometry.difference(x, y))), initial=0.0)) < 1e-8
+
+
 def force_is_the_gradient(target: Target, x: Field) -> Problems:
-    """By autodiff."""
-    wanted = jax.grad(lambda y: jnp.sum(target.action(y)))(x)
+    """By autodiff, along the tangent vectors of the geometry."""
+    wanted = target.geometry.gradient(target.action, x)
     if (error := far(target.force(x), wanted, 1e-12)) is not None:
         yield f"the force differs from the gradient of the action by {error:.2g}"
+    parts = target.forces()
+    if len(parts) > 1:
+        total = sum(as_numbers(part(x)) for part in parts)
+        if (error := far(total, target.force(x), 1e-12)) is not None:
+            yield f"the parts of the force do not add up to it: {error:.2g} off"
 
 
 def force_agrees_with_finite_differences(target: Target, x: Field) -> Problems:
     """Which know nothing of autodiff, so that a gradient that was stopped or made up is seen."""
-    direction = target.momentum(jax.random.key(2), x)
+    direction = momentum(target, x, seed=2)
 
     def along(h: float) -> NDArray[np.float64]:
-        return as_numbers(target.action(target.drift(x, h * direction)))
+        return as_numbers(target.action(target.geometry.moved(x, h * direction)))
 
     h = 2e-3  # eighth-order central differences: truncation and rounding are both below 1e-9
     weights = {1: 4 / 5, 2: -1 / 5, 3: 4 / 105, 4: -1 / 280}
@@ -91,22 +131,43 @@ def chains_do_not_touch(target: Target, x: Field) -> Problems:
         yield "the action of a chain depends on other chains"
     together, apart = target.observables(x), target.observables(alone)
     for name in together:
-        if far(together[name][1:2], apart[name], 1e-10) is not None:
+        if far(together[name][..., 1:2], apart[name], 1e-10) is not None:
             yield f"the observable {name} of a chain depends on other chains"
 
 
-def wrapping_is_not_physical(target: Target, x: Field) -> Problems:
+def projection_is_not_physical(target: Target, x: Field) -> Problems:
     """The canonical representative has the same action."""
-    away = target.drift(x, 30 * rng.normal(jax.random.key(4), x.shape, x.dtype))
-    if (error := far(target.action(target.wrap(away)), target.action(away), 1e-10)) is not None:
-        yield f"wrap changes the action by {error:.2g}"
+    away = target.geometry.moved(x, 30 * momentum(target, x, seed=4))
+    if (error := far(target.action(target.geometry.project(away)), target.action(away), 1e-10)) is not None:
+        yield f"the projection changes the action by {error:.2g}"
+
+
+def transformations_are_symmetries(target: Target, x: Field) -> Problems:
+    """A random transformation leaves action and kinetic energy as they are, and can be undone."""
+    g = target.random_transformation(jax.random.key(7))
+    if g is None:
+        return
+    v = momentum(target, x)
+    y, w = g.apply(x, v)
+    if (error := far(target.action(y), target.action(x), 1e-12)) is not None:
+        yield f"a random transformation changes the action by {error:.2g}"
+    kinetic = target.geometry.local_kinetic
+    if (error := far(sum_sites(kinetic(w)), sum_sites(kinetic(v)), 1e-12)) is not None:
+        yield f"a random transformation changes the kinetic energy by {error:.2g}"
+    step = 0.1
+    moved, along = target.geometry.moved(y, step * w), g.apply(target.geometry.moved(x, step * v), v)[0]
+    if not _same_point(target, moved, along):
+        yield "a random transformation moves x and its momentum in different ways"
+    x_back, v_back = g.undo(y, w)
+    if not _same_point(target, x, x_back) or far(v_back, v, 1e-12) is not None:
+        yield "undo does not undo a random transformation"
 
 
 def gamma_multiplies_the_action(target: Target, x: Field) -> Problems:
     """Where there is a factor to anneal."""
-    if not hasattr(target, "gamma"):
+    if "gamma" not in target.couplings:
         return
-    half = eqx.tree_at(lambda t: t.gamma, target, 0.5 * jnp.asarray(target.gamma))
+    half = target.with_couplings({"gamma": 0.5 * target.gamma})  # type: ignore[attr-defined]
     if far(half.action(x), 0.5 * as_numbers(target.action(x)), 1e-6) is not None:
         yield "half the gamma does not give half the action"
 
@@ -138,11 +199,13 @@ def couplings_do_not_recompile(target: Target, x: Field) -> Problems:
 
 TARGET_CHECKS: dict[str, Callable[[Target, Field], Problems]] = {
     "shapes and names": shapes_and_names,
+    "geometry": geometry_is_consistent,
     "force": force_is_the_gradient,
     "finite differences": force_agrees_with_finite_differences,
     "symmetries": symmetries_hold,
     "chains": chains_do_not_touch,
-    "wrapping": wrapping_is_not_physical,
+    "projection": projection_is_not_physical,
+    "transformations": transformations_are_symmetries,
     "annealing": gamma_multiplies_the_action,
     "exact results": draws_have_the_exact_moments,
     "compilation": couplings_do_not_recompile,
@@ -152,8 +215,8 @@ TARGET_CHECKS: dict[str, Callable[[Target, Field], Problems]] = {
 def check_target(target: Target) -> Checked:
     """Run the package's conformance tests on a target, with all problems in one `ConformanceError`.
 
-    >>> from dlhmc.theories.u1.action import U1
-    >>> check_target(U1((4, 4), beta=2.0)).skipped
+    >>> from dlhmc import Gaussian
+    >>> check_target(Gaussian([1.0, 2.0])).skipped
     ()
     """
     skipped = []
@@ -168,16 +231,16 @@ def _deferred(check: Callable[[Target, Field], Problems], target: Target) -> Cal
 
 
 def check_observable(observable: Observable, target: Target, name: str = "the observable") -> Checked:
-    """A function of x[…, chain] must give one finite number for each chain, whatever the other chains are."""
+    """A function of x[…, chain] must give finite numbers for each chain, whatever the other chains are."""
 
     def problems() -> Problems:
         x = example(target)
         values = observable(x)
-        if np.shape(values) != (CHAINS,):
-            yield f"it gives the shape {np.shape(values)} for {CHAINS} chains, not ({CHAINS},): sum over other axes"
+        if np.shape(values)[-1:] != (CHAINS,):
+            yield f"it gives the shape {np.shape(values)} for {CHAINS} chains, whose last axis is not that of chains"
         elif not np.all(np.isfinite(as_numbers(values))):
             yield "it gives numbers that are not finite"
-        elif far(values[1:2], observable(x[..., 1:2]), 1e-8) is not None:
+        elif far(values[..., 1:2], observable(x[..., 1:2]), 1e-8) is not None:
             yield "the number of a chain depends on other chains"
 
     return run_checks(name, {"observable": problems})

@@ -5,8 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from dlhmc.targets.contract import Field, Target
-from dlhmc.testing.checks import CHAINS, Checked, Problems, as_numbers, example, far, run_checks
+from dlhmc.geometry.contract import Field
+from dlhmc.targets.contract import Target
+from dlhmc.testing.checks import CHAINS, Checked, Problems, as_numbers, example, far, momentum, run_checks
 from dlhmc.training.loss import Loss, Transition
 from dlhmc.training.schedule import Schedule
 
@@ -15,9 +16,11 @@ def check_loss(loss: Loss, target: Target) -> Checked:
     """A loss must give a finite number for each chain, with a finite gradient, and keep chains apart."""
 
     def transition(chains: slice = slice(None)) -> Transition:
-        x = example(target)[..., chains]
-        y = target.drift(example(target), 0.1 * target.momentum(jax.random.key(2), example(target)))[..., chains]
-        return Transition(x, 0 * x, y, 0 * y, jnp.asarray([0.2, 0.5, 0.9], x.dtype)[chains])
+        x = example(target)
+        v = momentum(target, x, seed=2)
+        y = target.geometry.moved(x, 0.1 * v)
+        acceptance = jnp.asarray([0.2, 0.5, 0.9], v.dtype)
+        return Transition(*(a[..., chains] for a in (x, v, y, v, acceptance)))
 
     def numbers() -> Problems:
         values = loss(target, transition())
@@ -31,10 +34,11 @@ def check_loss(loss: Loss, target: Target) -> Checked:
     def gradient() -> Problems:
         start = transition()
 
-        def mean(x_new: Field, acceptance: Array) -> Array:
+        def mean(displacement: Field, acceptance: Array) -> Array:
+            x_new = target.geometry.moved(start.x_new, displacement)
             return jnp.mean(loss(target, start._replace(x_new=x_new, acceptance=acceptance)))
 
-        of_x, of_acceptance = jax.grad(mean, argnums=(0, 1))(start.x_new, start.acceptance)
+        of_x, of_acceptance = jax.grad(mean, argnums=(0, 1))(0 * start.v, start.acceptance)
         if not np.all(np.isfinite(as_numbers(of_x))) or not np.all(np.isfinite(as_numbers(of_acceptance))):
             yield "its gradient is not finite"
         elif not np.any(as_numbers(of_x)) and not np.any(as_numbers(of_acceptance)):

@@ -9,9 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from dlhmc.geometry import Field, FlatSpace, Momentum, Torus
 from dlhmc.layers import Phase, PositionRule, Trajectory
-from dlhmc.targets.contract import Field, Target
-from dlhmc.testing.checks import Checked, Problems, as_numbers, example, in_double, run_checks
+from dlhmc.targets.contract import Target
+from dlhmc.testing.checks import Checked, Problems, as_numbers, example, in_double, momentum, run_checks
 
 T = TypeVar("T")
 
@@ -26,16 +27,16 @@ def with_random_weights(tree: T, scale: float, seed: int = 3) -> T:
 
 
 @eqx.filter_jit
-def _forward(trajectory: Trajectory, target: Target, x: Field, v: Field) -> Phase:
+def _forward(trajectory: Trajectory, target: Target, x: Field, v: Momentum) -> Phase:
     return trajectory.forward(target, x, v)
 
 
 @eqx.filter_jit
-def _inverse(trajectory: Trajectory, target: Target, x: Field, v: Field) -> Phase:
+def _inverse(trajectory: Trajectory, target: Target, x: Field, v: Momentum) -> Phase:
     return trajectory.inverse(target, x, v)
 
 
-def round_trip(trajectory: Trajectory, target: Target, x: Field, v: Field, tolerance: float = 1e-12) -> Problems:
+def round_trip(trajectory: Trajectory, target: Target, x: Field, v: Momentum, tolerance: float = 1e-12) -> Problems:
     """There and back, in both directions, with opposite log|J|."""
     for there, back, way in (
         (_forward, _inverse, "forward then inverse"),
@@ -45,35 +46,39 @@ def round_trip(trajectory: Trajectory, target: Target, x: Field, v: Field, toler
         end = back(trajectory, target, middle.x, middle.v)
         size = max(1.0, float(jnp.abs(middle.v).max()), float(jnp.abs(middle.x).max()))
         errors = {
-            "x": float(jnp.abs(target.wrap(end.x - x)).max()),
+            "x": float(jnp.abs(target.geometry.difference(x, end.x)).max()),
             "v": float(jnp.abs(end.v - v).max()),
             "log|J|": 0.1 * float(jnp.abs(end.log_jacobian + middle.log_jacobian).max()),
         }
         for name, error in errors.items():
             if not error <= tolerance * size:
                 yield f"{way} misses {name} by {error:.2g}"
-        if float(jnp.abs(target.wrap(middle.x - x)).max()) <= 1e-3:
+        if float(jnp.abs(target.geometry.difference(x, middle.x)).max()) <= 1e-3:
             yield f"{way} does not move x"
 
 
-def log_jacobians(trajectory: Trajectory, target: Target, x: Field, v: Field, direction: str) -> tuple[float, float]:
+def log_jacobians(trajectory: Trajectory, target: Target, x: Field, v: Momentum, direction: str) -> tuple[float, float]:
     """The log|J| that the trajectory gives for one chain, and the one that autodiff finds."""
-    z = jnp.concatenate([x.ravel(), v.ravel()])
-    jacobian, found = _differentiate(trajectory, target, z, direction, x.shape)
+    jacobian, found = _differentiate(trajectory, target, x, v, direction)
     return float(found), float(np.linalg.slogdet(as_numbers(jacobian))[1])
 
 
 @eqx.filter_jit
 def _differentiate(
-    trajectory: Trajectory, target: Target, z: Array, direction: str, shape: tuple[int, ...]
+    trajectory: Trajectory, target: Target, x: Field, v: Momentum, direction: str
 ) -> tuple[Array, Array]:
-    half = z.size // 2
+    """In tangent coordinates around the start and the end, in which the measure of the space is flat."""
+    geometry, half = target.geometry, v.size
+    run = getattr(trajectory, direction)
+    end = run(target, x, v)
 
     def flat(z: Array) -> tuple[Array, Array]:
-        phase = getattr(trajectory, direction)(target, z[:half].reshape(shape), z[half:].reshape(shape))
-        return jnp.concatenate([phase.x.ravel(), phase.v.ravel()]), phase.log_jacobian[0]
+        start = geometry.moved(x, z[:half].reshape(v.shape))
+        phase = run(target, start, v + z[half:].reshape(v.shape))
+        away = geometry.difference(end.x, phase.x)
+        return jnp.concatenate([away.ravel(), phase.v.ravel()]), phase.log_jacobian[0]
 
-    return jax.jacfwd(flat, has_aux=True)(z)
+    return jax.jacfwd(flat, has_aux=True)(jnp.zeros(2 * half, v.dtype))
 
 
 def check_trajectory(trajectory: Trajectory, target: Target) -> Checked:
@@ -94,13 +99,13 @@ def _deferred(
 def round_trips(trajectory: Trajectory, target: Target) -> Problems:
     """There and back, from hot configurations."""
     x = example(target)
-    return round_trip(trajectory, target, x, target.momentum(jax.random.key(1), x), 1e-10)
+    return round_trip(trajectory, target, x, momentum(target, x), 1e-10)
 
 
 def jacobians_agree(trajectory: Trajectory, target: Target) -> Problems:
     """The log|J| of both directions is that of autodiff."""
     x = example(target, 1)
-    v = target.momentum(jax.random.key(1), x)
+    v = momentum(target, x)
     for direction in ("forward", "inverse"):
         found, expected = log_jacobians(trajectory, target, x, v, direction)
         if not abs(found - expected) <= 1e-8 * max(1.0, abs(expected)):
@@ -109,6 +114,7 @@ def jacobians_agree(trajectory: Trajectory, target: Target) -> Problems:
 
 def check_rule(rule: PositionRule, *, compact: bool) -> Checked:
     """A position rule must be undone by its inverse, with the derivative that autodiff finds; on the circle, too."""
+    geometry = Torus((41,)) if compact else FlatSpace((41,))
 
     def points() -> tuple[Array, Array, Array]:
         x = jnp.linspace(-3.1, 3.1, 41)
@@ -116,13 +122,9 @@ def check_rule(rule: PositionRule, *, compact: bool) -> Checked:
 
     def inverse() -> Problems:
         x, shift, log_scale = points()
-        there, forward = rule.forward(x, shift, log_scale)
-        if compact:
-            there = jnp.mod(there + jnp.pi, 2 * jnp.pi) - jnp.pi
-        back, backward = rule.inverse(there, shift, log_scale)
-        miss = back - x
-        if compact:
-            miss = jnp.mod(miss + jnp.pi, 2 * jnp.pi) - jnp.pi
+        there, forward = rule.forward(geometry, x, shift, log_scale)
+        back, backward = rule.inverse(geometry, geometry.project(there), shift, log_scale)
+        miss = geometry.difference(x, back)
         if not float(jnp.abs(miss).max()) <= 1e-10:
             where = " after wrapping around the circle" if compact else ""
             yield f"inverse does not undo forward{where}: {float(jnp.abs(miss).max()):.2g} off"
@@ -131,10 +133,14 @@ def check_rule(rule: PositionRule, *, compact: bool) -> Checked:
 
     def derivative() -> Problems:
         x, shift, log_scale = points()
-        found = rule.forward(x, shift, log_scale)[1]
-        slope = jax.vmap(jax.grad(lambda *point: rule.forward(*point)[0]))(x, shift, log_scale)
+        found = rule.forward(geometry, x, shift, log_scale)[1]
+        slope = jax.vmap(jax.grad(lambda *point: rule.forward(geometry, *point)[0]))(x, shift, log_scale)
         error = float(jnp.abs(found - jnp.log(jnp.abs(slope))).max())
         if not error <= 1e-10:
             yield f"the log-derivative is not that of autodiff: {error:.2g} off"
 
-    return run_checks(rule, {"inverse": inverse, "derivative": derivative})
+    def suits() -> Problems:
+        if not rule.suits(geometry):
+            yield f"it says that it does not suit {type(geometry).__name__}"
+
+    return run_checks(rule, {"inverse": inverse, "derivative": derivative, "geometry": suits})

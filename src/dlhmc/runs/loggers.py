@@ -1,4 +1,4 @@
-"""Where people watch figures, beside metrics.jsonl: TensorBoard, Weights & Biases."""
+"""Where figures are watched, beside metrics.jsonl: TensorBoard, Weights & Biases."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -9,14 +9,14 @@ from dlhmc.runs.tensorboard import event_file, require_tensorboard
 from dlhmc.runs.wandb import require_wandb, wandb_run
 
 
-class Board(Protocol):
+class Logger(Protocol):
     """Something that shows figures by step."""
 
     def add(self, step: int, figures: Mapping[str, float]) -> None:
         """All figures of a step."""
 
 
-def require_boards(*, tensorboard: bool, wandb: bool) -> None:
+def require_loggers(*, tensorboard: bool, wandb: bool) -> None:
     """Refuse before anything is written: the packages are extras."""
     if tensorboard:
         require_tensorboard()
@@ -25,12 +25,12 @@ def require_boards(*, tensorboard: bool, wandb: bool) -> None:
 
 
 @contextmanager
-def open_boards(directory: RunDirectory, step: int, *, tensorboard: bool, wandb: bool) -> Iterator[list[Board]]:
-    """The boards that are wanted, for a run that goes on after `step`."""
+def open_loggers(directory: RunDirectory, step: int, *, tensorboard: bool, wandb: bool) -> Iterator[list[Logger]]:
+    """The loggers that are wanted, for a run that goes on after `step`."""
     with ExitStack() as stack:
-        boards: list[Board] = []
+        loggers: list[Logger] = []
         if tensorboard:
-            boards.append(stack.enter_context(event_file(directory.tensorboard, step)))
+            loggers.append(stack.enter_context(event_file(directory.tensorboard, step)))
         if wandb:
-            boards.append(stack.enter_context(wandb_run(directory.path)))
-        yield boards
+            loggers.append(stack.enter_context(wandb_run(directory.path)))
+        yield loggers

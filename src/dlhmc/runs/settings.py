@@ -1,0 +1,96 @@
+"""How much of a run there is to be: the settings that every run has, whatever it samples or trains.
+
+Free of heavy imports.
+"""
+
+import dataclasses
+
+from dlhmc.errors import Setting, UserError
+from dlhmc.names import RateSchedule, Start
+from dlhmc.settings import Amount, Chains, Count, Positive, Probability, Seed, Settings
+
+
+@dataclasses.dataclass(frozen=True)
+class SampleAmounts(Settings):
+    """All that determines the numbers of a sampling run beside its kernel."""
+
+    chains: Chains = 128
+    """Markov chains side by side"""
+    trajectories: Count = 10_000
+    """trajectories measured in each chain, after the warm-up"""
+    warmup: Amount = 500
+    """trajectories before the first measurement, during which the step size is tuned"""
+    seed: Seed = 1
+    """root of all random numbers"""
+    start: Start | None = None
+    """first configurations: exact draws, hot or cold; exact where the target has them, else hot, if not given"""
+    target_acceptance: Probability = 0.8
+    """acceptance the step size is tuned to"""
+    keep_configurations: Amount = 0
+    """configurations of each chain to keep, evenly spaced; otherwise observables only"""
+    float64: bool = False
+    """double precision"""
+    chunk: Count | None = None
+    """trajectories between two checkpoints; adapted to about a second if not given"""
+
+    def __post_init__(self) -> None:
+        """No more configurations than trajectories."""
+        super().__post_init__()
+        fine = self.keep_configurations <= self.trajectories
+        self.require(fine, "keep_configurations", "from 0 to the number of trajectories")
+
+    def require_warmup(self) -> None:
+        """A step size is tuned during the warm-up."""
+        if self.warmup == 0:
+            raise UserError(
+                "The step size is tuned during the warm-up: give ",
+                Setting("warmup"),
+                " above 0 or a ",
+                Setting("step_size"),
+                ".",
+            )
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainAmounts(Settings):
+    """All that determines the numbers of a training run beside the algorithm and the layers."""
+
+    chains: Chains = 128
+    """Markov chains in a batch"""
+    steps: Count | None = None
+    """training steps; what suits the layers if not given"""
+    seed: Seed = 1
+    """root of all random numbers"""
+    burn_in: Amount = 100
+    """trajectories before training, at the first couplings"""
+    start: Start | None = None
+    """first configurations: exact draws, hot or cold; exact where the target has them, else hot, if not given"""
+    float64: bool = False
+    """double precision"""
+    chunk: Count | None = None
+    """steps between two checkpoints; adapted to about a second if not given"""
+    tensorboard: bool = False
+    """write TensorBoard files, too, into the folder tensorboard of the run"""
+    wandb: bool = False
+    """write the metrics for Weights & Biases, too: offline, unless WANDB_MODE says otherwise"""
+
+    @property
+    def total(self) -> int:
+        """The steps, once they are known."""
+        if self.steps is None:
+            raise TypeError("the number of steps has not been settled yet")
+        return self.steps
+
+
+@dataclasses.dataclass(frozen=True)
+class OptimiserSettings(Settings):
+    """Adam, and how its learning rate changes."""
+
+    learning_rate: Positive | None = None
+    """largest learning rate of Adam; what suits the layers if not given"""
+    rate_schedule: RateSchedule = "cosine"
+    """how the learning rate goes on after its warm-up"""
+    rate_warmup: Amount = 100
+    """steps during which the learning rate rises from 0"""
+    clip: Positive = 1.0
+    """largest norm of the gradient; a longer one is shortened"""
