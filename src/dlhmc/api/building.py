@@ -1,101 +1,83 @@
 """Layers to be trained, from names or from objects."""
 
-from collections.abc import Sequence
+from typing import Any, cast
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dlhmc.errors import UserError, in_words_of_python
-from dlhmc.layers import PositionRule, Trajectory
-from dlhmc.models import model as models
-from dlhmc.names import MaskName, NetworkName, RuleName
+from dlhmc.errors import Setting, UserError
+from dlhmc.layers import RULES, PositionRule, Trajectory
+from dlhmc.layers.position import default_rule
+from dlhmc.models.architecture import Architecture
+from dlhmc.models.dense import DenseArchitecture, leapfrog_layers
+from dlhmc.names import RuleName
 from dlhmc.networks import NetworkFactory
 from dlhmc.numerics import rng
-from dlhmc.runs.config import NETWORK_DEFAULTS, require_meaning
-from dlhmc.runs.training import default_model
+from dlhmc.plans.training import built, default_network, require_suiting
+from dlhmc.settings import hints_of, require_known
 from dlhmc.targets import Target
-from dlhmc.theories.u1.action import U1
+from dlhmc.theories import registry
 
 
-@in_words_of_python()
 def build_trajectory(
     target: Target,
-    network: NetworkName | NetworkFactory | None = None,
+    network: str | NetworkFactory | None = None,
     *,
     layers: int | None = None,
-    hidden: Sequence[int] | None = None,
     rule: RuleName | PositionRule | None = None,
-    mask: MaskName = "random",
-    step_size: float | None = None,
-    radii: Sequence[float] = (),
-    flux: float = 1.0,
-    window: int = 5,
     seed: int = 1,
+    **settings: Any,
 ) -> Trajectory:
     """Layers to be trained: N_LF of them, each with parameters of its own.
 
     Args:
         target: what they are for.
-        network: "dense" (the paper's), "defect" or "patch" (U(1) only), or a function that makes a network of your own
-            from (key, shape of the field, features of each component). By default what suits the target.
+        network: the name of an architecture ("dense" is the paper's, others are made for theories), or a function that
+            makes a network of your own from a key and the geometry of the target. By default what suits the target.
         layers: N_LF.
-        hidden: sizes of the hidden layers.
-        rule: position update Λ: "circle", "affine", "shift" or one of your own; by default what suits the target.
-        mask: which half of x is updated first.
-        step_size: ε before training.
-        radii: distances at which the parameters of a defect have values.
-        flux: units of flux that a defect drives before training.
-        window: side of the window that patch networks see.
+        rule: position update Λ: "circle", "affine", "shift" or one of your own; by default what suits the geometry.
         seed: root of the random weights.
+        **settings: what else the architecture can be told, as `dlhmc train --network … --help` lists it (hidden, mask,
+            step_size, …).
 
-    >>> from dlhmc.theories.u1.action import U1
-    >>> len(build_trajectory(U1((4, 4), beta=2.0), "dense", layers=3, hidden=(8,)))
+    >>> from dlhmc import Gaussian
+    >>> len(build_trajectory(Gaussian([1.0, 2.0]), "dense", layers=3, hidden=(8,)))
     3
     """
-    config, own_network, own_rule = describe_model(
-        target, network, layers, hidden, rule, mask, step_size, tuple(radii), flux, window
-    )
+    if network is None or isinstance(network, str):
+        if isinstance(rule, str):
+            settings["rule"] = rule
+        architecture = architecture_of(target, network, layers, settings)
+        if not isinstance(rule, PositionRule):
+            return built(architecture, target, seed)
+        if not isinstance(architecture, DenseArchitecture):
+            raise UserError(Setting("rule"), f" is for leapfrog layers, which {architecture.name} layers are not.")
+        network = network_of(architecture)
+    else:
+        architecture = architecture_of(target, DenseArchitecture.name, layers, settings)
+    own_rule = rule if isinstance(rule, PositionRule) else RULES[rule or default_rule(target.geometry)]()
+    make_network = network
     key = rng.step_key(jax.device_put(np.uint32(seed)), rng.Purpose.MODEL, jnp.zeros((), jnp.uint32))
-    build = eqx.filter_jit(lambda key: models.build(config, target, key, make_network=own_network, rule=own_rule))
-    return build(key)
-
-
-def describe_model(
-    target: Target,
-    network: NetworkName | NetworkFactory | None,
-    layers: int | None,
-    hidden: Sequence[int] | None,
-    rule: RuleName | PositionRule | None,
-    mask: MaskName,
-    step_size: float | None,
-    radii: tuple[float, ...],
-    flux: float,
-    window: int,
-) -> tuple[models.ModelConfig, NetworkFactory | None, PositionRule | None]:
-    """The description of a model, with those parts of it that are objects."""
-    if network is None:
-        network = "defect" if isinstance(target, U1) else "dense"
-    name: NetworkName = network if isinstance(network, str) else "dense"
-    if name not in NETWORK_DEFAULTS:
-        raise UserError(f"There is no network '{name}': there are {', '.join(NETWORK_DEFAULTS)}, or give your own.")
-    defaults = NETWORK_DEFAULTS[name]
-    sizes = tuple(hidden or defaults["hidden"])
-    given = {"hidden": sizes, "rule": rule or "circle", "mask": mask, "radii": radii, "flux": flux, "window": window}
-    require_meaning(name, given)
-    own_rule = rule if isinstance(rule, PositionRule) else None
-    rule_name: RuleName = rule if isinstance(rule, str) else "circle" if target.compact else "affine"
-    config = default_model(
-        float(target.beta) if isinstance(target, U1) else None,
-        network=name,
-        leapfrog_steps=layers or defaults["leapfrog_steps"],
-        hidden=sizes,
-        rule=rule_name,
-        mask=mask,
-        step_size=step_size,
-        radii=radii,
-        flux=flux,
-        window=window,
+    build = eqx.filter_jit(
+        lambda key: leapfrog_layers(cast(DenseArchitecture, architecture), target, key, make_network, own_rule)
     )
-    return config, None if isinstance(network, str) else network, own_rule
+    return cast(Trajectory, build(key))
+
+
+def architecture_of(target: Target, name: str | None, layers: int | None, settings: dict[str, Any]) -> Architecture:
+    """The architecture of that name with these settings, completed for the target."""
+    kind = registry.architecture(default_network(target) if name is None else name)
+    require_suiting(kind, target)
+    require_known(settings, hints_of(kind), f"The network {kind.name}")
+    number = {} if layers is None else {"leapfrog_steps": layers}
+    return kind(**number, **settings).completed(target)
+
+
+def network_of(architecture: Architecture) -> NetworkFactory:
+    """The networks of leapfrog layers, for another position rule."""
+    from dlhmc.networks import Dense
+
+    hidden = cast(DenseArchitecture, architecture).hidden
+    return lambda key, geometry: Dense(key, geometry, hidden)

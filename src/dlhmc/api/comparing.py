@@ -2,23 +2,22 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from rich.console import Console
 
-from dlhmc.api.running import Progress, is_double, shown
-from dlhmc.comparison import table
-from dlhmc.comparison.command import hold_race, write_results
-from dlhmc.comparison.config import ObjectCompareConfig
+from dlhmc.api.running import Progress, conclude, is_double, shown
+from dlhmc.comparison import command, table
 from dlhmc.comparison.contestants import contestant_of
 from dlhmc.comparison.results import Entry, Results
-from dlhmc.errors import UserError, in_words_of_python
+from dlhmc.comparison.settings import CompareSettings
+from dlhmc.errors import UserError
 from dlhmc.kernels import Kernel
 from dlhmc.names import Scheme
-from dlhmc.runs.directory import new_run
-from dlhmc.runs.interruption import watch_signals
+from dlhmc.settings import hints_of, require_known
 from dlhmc.targets import Target
-from dlhmc.theories.u1.action import U1
+from dlhmc.theories import registry
+from dlhmc.theories.contract import Rivals
 
 
 class Comparison:
@@ -52,7 +51,6 @@ class Comparison:
         return table.markdown(self.results)
 
 
-@in_words_of_python()
 def compare(
     target: Target,
     kernels: Mapping[str, Kernel] | None = None,
@@ -61,8 +59,6 @@ def compare(
     lengths: Sequence[float] = (1.0, 2.0, 4.0),
     acceptances: Sequence[float] = (0.6, 0.8, 0.9),
     step_sizes: Sequence[float] = (),
-    hits: int = 0,
-    hit_lengths: Sequence[float] = (0.25, 0.5, 1.0, 2.0),
     exact: bool = False,
     chains: int = 128,
     precision: float = 0.1,
@@ -70,6 +66,7 @@ def compare(
     seed: int = 1,
     out: str | Path | None = None,
     progress: Progress = True,
+    **rivals: Any,
 ) -> Comparison:
     """Race samplers side by side until τ_int of each is known: those given, and HMC on a grid that is tuned first.
 
@@ -83,8 +80,6 @@ def compare(
         lengths: trajectory lengths of HMC.
         acceptances: that the step size of HMC is tuned to; each is a point of the grid for each length.
         step_sizes: of HMC, in place of acceptances.
-        hits: instanton hits after each trajectory, for HMC with hits (U(1) only).
-        hit_lengths: trajectory lengths of HMC with hits.
         exact: let exact draws take part.
         chains: Markov chains side by side.
         precision: relative error of τ_int at which a sampler has been measured.
@@ -92,21 +87,16 @@ def compare(
         seed: root of all random numbers.
         out: new directory for tables and histories; without one, nothing is left on disk.
         progress: a live line, nothing, or a function that is called instead.
+        **rivals: hand-made samplers of the target's theory, by the options that `dlhmc compare --help` lists for them.
+
+    Ctrl-C ends the race, then raises a KeyboardInterrupt with what has been found as its `result`.
     """
-    if not target.slow:
-        raise UserError("This target does not say which observable is slow: set `slow`, by which samplers are judged.")
-    if hits and not isinstance(target, U1):
-        raise UserError("Instanton hits are for the target U1: leave out hits.")
     given = {} if kernels is None else dict(kernels)
-    config = ObjectCompareConfig(
-        target=type(target).__name__,
-        kernels=tuple(given),
+    settings = CompareSettings(
         integrators=tuple(integrators),
         lengths=tuple(map(float, lengths)),
         acceptances=tuple(map(float, acceptances)),
         step_sizes=tuple(map(float, step_sizes)),
-        hits=hits,
-        hit_lengths=tuple(map(float, hit_lengths)),
         exact=exact,
         chains=chains,
         precision=precision,
@@ -114,24 +104,30 @@ def compare(
         seed=seed,
         float64=is_double(),
     )
-    contestants = [contestant_of(name, kernel) for name, kernel in given.items()]
-    conditions, console = shown(progress, None, None)
+    moves = _rivals(target, rivals)
+    options, console = shown(progress, None, None)
+    results, _, code = command.compare(
+        target,
+        settings,
+        [contestant_of(name, kernel) for name, kernel in given.items()],
+        moves,
+        command.settings_of_objects(target, given, settings, moves),
+        None if out is None else Path(out),
+        console,
+        quiet=options.quiet,
+        callback=options.progress,
+    )
+    done = f"{results.seconds:.0f} of {budget:g} seconds"
+    return cast(Comparison, conclude(Comparison(results), code, done, None))
 
-    def run() -> tuple[Results, list[Any]]:
-        with watch_signals() as interruption:
-            return hold_race(
-                config,
-                target,
-                contestants,
-                console,
-                interruption,
-                quiet=conditions.quiet,
-                callback=conditions.progress,
-            )
 
-    if out is None:
-        return Comparison(run()[0])
-    with new_run("compare-objects", config, Path(out)):
-        results, runners = run()
-        write_results(results, runners, Path(out))
-    return Comparison(results)
+def _rivals(target: Target, settings: dict[str, Any]) -> Rivals | None:
+    """The hand-made samplers of the target's theory that are asked for; none if nobody asks."""
+    if not settings:
+        return None
+    known = registry.describe(target)
+    if known is None:
+        raise UserError(f"This target is of no theory that would know {', '.join(settings)}: leave that out.")
+    kind = registry.theory(known[0]).rivals
+    require_known(settings, hints_of(kind), f"The theory {known[0]}")
+    return kind(**settings)

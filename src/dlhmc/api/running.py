@@ -1,27 +1,29 @@
-"""How a run from Python is done: what is shown, and where it writes."""
+"""How a run from Python is done: what is shown, where it writes, and what Ctrl-C does."""
 
 import tempfile
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import jax.numpy as jnp
 from rich.console import Console
 
-from dlhmc.errors import UserError
-from dlhmc.names import Start
-from dlhmc.runs.loop import Conditions
+from dlhmc.errors import ExitCode, UserError
+from dlhmc.runs.loop import ExecutionOptions
 from dlhmc.runs.progress import Callback
-from dlhmc.targets import Target
 
 #: True for a live line, a bar in a notebook; False for nothing; a function gets (done, total, figures in words)
 Progress: TypeAlias = bool | Callback
 
 
-def start_of(target: Target, start: Start | None) -> Start:
-    """The first configurations: exact draws where the target has them, unless others are asked for."""
-    return start or ("hot" if target.exact_draws() is None else "exact")
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C: everything is saved, and `result` is what the run had reached; None if that was nothing."""
+
+    def __init__(self, message: str, result: Any) -> None:
+        super().__init__(message)
+        self.result = result
 
 
 def is_double() -> bool:
@@ -29,14 +31,14 @@ def is_double() -> bool:
     return bool(jnp.result_type(float) == jnp.float64)
 
 
-def shown(progress: Progress, devices: int | None, time_limit: float | None) -> tuple[Conditions, Console]:
+def shown(progress: Progress, devices: int | None, time_limit: float | None) -> tuple[ExecutionOptions, Console]:
     """How it is done, and what is shown of it."""
     callback = None if isinstance(progress, bool) else progress
-    return Conditions(devices, time_limit=time_limit, quiet=progress is False, progress=callback), Console()
+    return ExecutionOptions(devices, time_limit=time_limit, quiet=progress is False, progress=callback), Console()
 
 
 @contextmanager
-def run_directory(out: str | Path | None, *, resume: bool) -> Iterator[Path]:
+def directory_for(out: str | Path | None, *, resume: bool) -> Iterator[Path]:
     """Where a run writes; a temporary place if nobody says where."""
     if out is not None:
         yield Path(out)
@@ -45,3 +47,14 @@ def run_directory(out: str | Path | None, *, resume: bool) -> Iterator[Path]:
         raise UserError("resume goes on with the run in a directory: give out.")
     with tempfile.TemporaryDirectory(prefix="dlhmc-") as temporary:
         yield Path(temporary) / "run"
+
+
+def conclude(result: Any, code: ExitCode, done: str, out: str | Path | None) -> Any:
+    """The result of a run that came to its end or its time limit; after Ctrl-C, an interruption that holds it."""
+    again = "" if out is None else f"; go on with resume=True and out={str(out)!r}"
+    message = f"stopped after {done}{again}"
+    if code in (ExitCode.INTERRUPTED, ExitCode.TERMINATED):
+        raise Interrupted(message, result)
+    if code == ExitCode.TIME_OVER:
+        warnings.warn(message, stacklevel=3)
+    return result

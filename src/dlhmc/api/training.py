@@ -1,31 +1,31 @@
 """Training from Python, and what it gives."""
 
-import dataclasses
-import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import optax
 import xarray as xr
 
-from dlhmc.api.building import build_trajectory, describe_model
-from dlhmc.api.running import Progress, is_double, run_directory, shown, start_of
-from dlhmc.errors import UserError, in_words_of_python
+from dlhmc.api.building import architecture_of, build_trajectory
+from dlhmc.api.running import Progress, conclude, directory_for, is_double, shown
+from dlhmc.errors import Setting, UserError
 from dlhmc.kernels import DLHMC
-from dlhmc.layers import LayerStack, Trajectory
-from dlhmc.models import model as models
-from dlhmc.names import LossName, NetworkName, Start
+from dlhmc.layers import Trajectory
+from dlhmc.models import model
+from dlhmc.models.architecture import Architecture
+from dlhmc.names import Start
 from dlhmc.networks import NetworkFactory
-from dlhmc.runs.boards import require_boards
-from dlhmc.runs.config import NETWORK_DEFAULTS, ObjectTrainConfig
+from dlhmc.plans.training import adam, built
+from dlhmc.runs import training
 from dlhmc.runs.describe import describe_target, fingerprint
-from dlhmc.runs.training import train_objects
+from dlhmc.runs.sampling import settled_start
+from dlhmc.runs.settings import OptimiserSettings, TrainAmounts
+from dlhmc.settings import merged
 from dlhmc.targets import Target
-from dlhmc.theories.u1.action import U1
-from dlhmc.theories.u1.loss import charge_loss
-from dlhmc.training import Algorithm, Knots, Loss, Schedule, jump_loss, learning_rate
+from dlhmc.theories import registry
+from dlhmc.training import Algorithm, Knots, Loss, Schedule
 
 
 class Trained:
@@ -51,8 +51,8 @@ class Trained:
 
     def save(self, path: str | Path) -> None:
         """Write a model file (arrays and their description, no pickle), which `load_kernel` reads."""
-        training = {"steps": self.data.sizes["step"], "seconds": self.data.attrs["seconds"]}
-        models.save(Path(path), self.trajectory, dict(self._description) | {"training": training})
+        record = {"steps": self.data.sizes["step"], "seconds": self.data.attrs["seconds"]}
+        model.save(Path(path), self.trajectory, dict(self._description) | {"training": record})
 
     def __repr__(self) -> str:
         """The last figures."""
@@ -61,19 +61,18 @@ class Trained:
         return f"{len(self.trajectory)} layers after {self.data.sizes['step']} steps: {figures}"
 
 
-@in_words_of_python()
 def train(
     target: Target,
-    trajectory: Trajectory | NetworkName | NetworkFactory | None = None,
+    trajectory: Trajectory | str | NetworkFactory | None = None,
     *,
-    loss: LossName | Loss | None = None,
+    loss: str | Loss | None = None,
     steps: int | None = None,
     chains: int = 128,
     seed: int = 1,
     learning_rate: float | None = None,
     optimiser: optax.GradientTransformation | None = None,
     gamma: Schedule | float | None = None,
-    beta: Schedule | None = None,
+    schedules: Mapping[str, Schedule] | None = None,
     symmetric: bool = False,
     start: Start | None = None,
     burn_in: int = 100,
@@ -91,15 +90,15 @@ def train(
         target: what is to be sampled.
         trajectory: layers from `build_trajectory`, or of your own; a name or a network stands for `build_trajectory`
             with it and all else by default.
-        loss: "charge" for −A·(ΔQ_R)² (U(1) only), "jump" for −A·|Δx|², or a function of the target and a `Transition`
-            that gives a number for each chain. By default what suits the target.
+        loss: the name of a loss, or a function of the target and a `Transition` that gives a number for each chain:
+            "jump" is −A·|Δx|², others are made for theories. By default what suits the target.
         steps: training steps.
         chains: Markov chains in a batch.
         seed: root of all random numbers.
         learning_rate: largest rate of Adam with clipping, a warm-up and a cosine decay.
         optimiser: an Optax optimiser in place of it.
         gamma: schedule of the annealing factor γ_t; a number is where it begins, to rise to 1 in the first half.
-        beta: schedule of the coupling, for targets that have one.
+        schedules: of other couplings of the target, by name.
         symmetric: draw a symmetry of the target for each trajectory.
         start: first configurations: exact draws, hot or cold; exact ones where the target has them, else hot.
         burn_in: trajectories before training.
@@ -108,94 +107,89 @@ def train(
         tensorboard: write the metrics for TensorBoard, into `out`.
         wandb: write the metrics for Weights & Biases, into `out`.
         devices: devices that share the chains.
-        time_limit: seconds after which the run stops by itself.
+        time_limit: seconds after which the run stops by itself, and returns what it has reached.
         progress: a live line, nothing, or a function that is called instead.
 
-    A run that is stopped returns what it has reached.
+    Ctrl-C (or the notebook's stop button) saves, then raises a KeyboardInterrupt with what has been reached as its
+    `result`.
     """
     if (tensorboard or wandb) and out is None:
         raise UserError("tensorboard and wandb write into the directory of the run: give out.")
-    require_boards(tensorboard=tensorboard, wandb=wandb)
-    description: dict[str, Any] = {"model": None, "target": _model_target(target), "symmetric": symmetric}
-    network: NetworkName = "dense"
-    if not isinstance(trajectory, Trajectory):
-        config, own_network, _ = describe_model(target, trajectory, None, None, None, "random", None, (), 1.0, 5)
-        network = config.network
-        if own_network is None:
-            description["model"] = dataclasses.asdict(config)
+    architecture: Architecture | None = None
+    kind = registry.architecture("dense")
+    if isinstance(trajectory, Trajectory):
+        kinds = registry.architectures().values()
+        kind = next((found for found in kinds if found.builds(trajectory)), kind)
+    elif trajectory is None or isinstance(trajectory, str):
+        architecture = architecture_of(target, trajectory, None, {})
+        kind, trajectory = type(architecture), built(architecture, target, seed)
+    else:
         trajectory = build_trajectory(target, trajectory, seed=seed)
-    elif not isinstance(trajectory, LayerStack):
-        network = "defect"
-    defaults = NETWORK_DEFAULTS[network]
-    steps = defaults["steps"] if steps is None else steps
-    gamma_schedule = _gamma(target, gamma, defaults["gamma_start"], steps)
-    algorithm = Algorithm(
-        target,
-        gamma_schedule,
-        beta,
-        _loss(target, loss),
-        optimiser or _adam(defaults["learning_rate"] if learning_rate is None else learning_rate, steps),
-        symmetric,
-    )
-    object_config = ObjectTrainConfig(
-        trajectory=type(trajectory).__name__,
-        steps=steps,
+    defaults = kind.training
+    steps = defaults.steps if steps is None else steps
+    couplings = _schedules(target, gamma, schedules or {}, defaults.gamma_start, steps)
+    function = loss if callable(loss) else registry.loss_for(target, loss)[1].function
+    rate = defaults.learning_rate if learning_rate is None else learning_rate
+    settings = OptimiserSettings(learning_rate=rate, rate_warmup=min(100, steps // 2))
+    algorithm = Algorithm(target, couplings, function, optimiser or adam(settings, steps), symmetric)
+    amounts = TrainAmounts(
         chains=chains,
+        steps=steps,
         seed=seed,
         burn_in=burn_in,
-        start=start_of(target, start),
-        symmetric=symmetric,
+        start=settled_start(target, start),
         float64=is_double(),
-        fingerprint=fingerprint((target, gamma_schedule, beta, trajectory)),
         tensorboard=tensorboard,
         wandb=wandb,
     )
-    conditions, console = shown(progress, devices, time_limit)
-    with run_directory(out, resume=resume) as path:
-        work, _ = train_objects(
-            algorithm, trajectory, description, object_config, path, console, conditions, resuming=resume
+    described = describe_target(target)
+    description = model.describe(architecture, {"name": described.pop("target")} | described, symmetric=symmetric)
+    table = {
+        "trajectory": type(trajectory).__name__,
+        "symmetric": symmetric,
+        "fingerprint": fingerprint((target, couplings, trajectory)),
+    }
+    options, console = shown(progress, devices, time_limit)
+    with directory_for(out, resume=resume) as path:
+        work, code = training.train(
+            algorithm,
+            trajectory,
+            amounts,
+            description,
+            merged(table, amounts),
+            path,
+            console,
+            options,
+            resuming=resume,
+            silent=True,
         )
     records = {
         name: np.concatenate([rows[name] for rows in work.records] or [np.zeros(0)]) for name in algorithm.record_names
     }
     done = len(records["loss"])
-    if work.steps_done < steps:
-        again = "" if out is None else f"; go on with resume=True and out={str(out)!r}"
-        warnings.warn(f"stopped after {work.steps_done} of {steps} steps{again}", stacklevel=2)
     data = xr.Dataset(
         {name: ("step", rows, {"units": "1"}) for name, rows in records.items()},
         {"step": np.arange(work.steps_done - done + 1, work.steps_done + 1)},
         describe_target(target) | {"layers": len(trajectory), "seed": seed, "chains": chains, "seconds": work.seconds},
     )
-    return Trained(target, work.best, data, description, symmetric)
+    trained = Trained(target, work.best, data, description, symmetric)
+    return cast(Trained, conclude(trained, code, f"{work.steps_done} of {steps} steps", out))
 
 
-def _loss(target: Target, loss: LossName | Loss | None) -> Loss:
-    if loss is None:
-        loss = "charge" if isinstance(target, U1) else "jump"
-    if not isinstance(loss, str):
-        return loss
-    if loss not in ("charge", "jump"):
-        raise UserError(f"There is no loss '{loss}': there are charge and jump, or give a function.")
-    if loss == "charge" and not isinstance(target, U1):
-        raise UserError("The charge loss is for the target U1: use the jump loss, or a function of your own.")
-    return {"charge": charge_loss, "jump": jump_loss}[loss]
-
-
-def _gamma(target: Target, gamma: Schedule | float | None, default: float, steps: int) -> Schedule:
-    annealed = hasattr(target, "gamma")
-    if gamma is None:
-        gamma = default if annealed else 1.0
-    elif gamma != 1.0 and not annealed:
-        raise UserError("This target has no factor gamma to anneal: give it one, or leave out gamma.")
-    return gamma if isinstance(gamma, Schedule) else Knots.linear(float(gamma), 1.0, steps // 2)
-
-
-def _adam(peak: float, steps: int) -> optax.GradientTransformation:
-    rate = learning_rate("cosine", peak, steps, min(100, steps // 2))
-    return optax.chain(optax.clip_by_global_norm(1.0), optax.adam(rate))
-
-
-def _model_target(target: Target) -> dict[str, Any]:
-    """The target as model files describe it."""
-    return {"name": "u1" if isinstance(target, U1) else type(target).__name__} | describe_target(target)
+def _schedules(
+    target: Target, gamma: Schedule | float | None, others: Mapping[str, Schedule], default: float, steps: int
+) -> dict[str, Schedule]:
+    """Those of all couplings that change, γ among them."""
+    for name in others:
+        if name not in target.couplings or name == "gamma":
+            known = ", ".join(coupling for coupling in target.couplings if coupling != "gamma") or "none"
+            raise UserError(
+                Setting("schedules"), f" has one for '{name}', but the couplings of this target are: {known}."
+            )
+    if "gamma" not in target.couplings:
+        if gamma is not None and gamma != 1.0:
+            raise UserError("This target has no factor gamma to anneal: add it to its couplings, or leave out gamma.")
+        return dict(others)
+    first = default if gamma is None else gamma
+    annealing = first if isinstance(first, Schedule) else Knots.linear(float(first), 1.0, steps // 2)
+    return {"gamma": annealing, **others}

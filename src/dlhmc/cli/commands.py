@@ -1,15 +1,19 @@
 """All commands by name."""
 
 import dataclasses
+import functools
 import sys
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import tyro
 
 from dlhmc.cli.completion import Shell, options_of, script
-from dlhmc.cli.looks import Bench, Doctor, Export, Measure, Models, Report, Summary
-from dlhmc.cli.runs import Compare, Demo, Reproduce, Resume, Sample, Train
+from dlhmc.cli.inspect import Bench, Doctor, Export, Measure, Models, Report, Summary
+from dlhmc.cli.planned import PlannedRun
+from dlhmc.cli.runs import Compare, Resume, Sample, Train
 from dlhmc.errors import ExitCode
+from dlhmc.theories import registry
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,9 +28,21 @@ class Completion:
 
     def __call__(self) -> ExitCode:
         """Run the command."""
-        options = {name: options_of(command.options) for name, command in COMMANDS.items()}
+        options = {name: all_options(command.options) for name, command in commands().items()}
         sys.stdout.write(script(self.shell, options))
         return ExitCode.OK
+
+
+def all_options(kind: type[Any]) -> dict[str, tuple[str, ...]]:
+    """Those of a command, whatever the theory and the network."""
+    if not issubclass(kind, PlannedRun):
+        return options_of(kind)
+    found: dict[str, tuple[str, ...]] = {}
+    for theory in registry.all_theories():
+        for network in registry.architectures() if "network" in kind.names else [""]:
+            words = ["--target", theory.name, *(["--network", network] if network else [])]
+            found |= options_of(kind.specialised(words)[0])
+    return found
 
 
 class Command(NamedTuple):
@@ -37,12 +53,10 @@ class Command(NamedTuple):
     options: type[Any]
 
 
-COMMANDS: dict[str, Command] = {
-    "demo": Command("start", "watch frozen topology thaw, in about a minute", Demo),
+_GENERAL: dict[str, Command] = {
     "sample": Command("run", "sample a target and compare with exact results", Sample),
     "train": Command("run", "train a sampler for a target", Train),
     "compare": Command("run", "compare samplers: τ_int and time an independent configuration takes", Compare),
-    "reproduce": Command("run", "the paper's results: train along β, compare, report", Reproduce),
     "resume": Command("run", "go on with an interrupted run", Resume),
     "report": Command("look", "build a page with figures and tables for any set of runs", Report),
     "summary": Command("look", "print the results of a run", Summary),
@@ -53,3 +67,14 @@ COMMANDS: dict[str, Command] = {
     "bench": Command("look", "measure speed against BlackJAX, NumPy and the machine", Bench),
     "completion": Command("look", "print a script that completes commands in bash or zsh", Completion),
 }
+
+
+@functools.cache
+def commands() -> Mapping[str, Command]:
+    """Those for all theories, and those that theories bring along; `start` comes first."""
+    own: dict[str, Command] = {}
+    for theory in registry.all_theories():
+        own |= theory.commands()
+    found = own | _GENERAL
+    order = {"start": 0, "run": 1, "look": 2}
+    return dict(sorted(found.items(), key=lambda item: order.get(item[1].group, 3)))

@@ -9,12 +9,10 @@ import jax
 from rich.console import Console
 from rich.table import Table
 
-from dlhmc.kernels import HMC, Kernel
 from dlhmc.machine.compilation import kept_in
 from dlhmc.runs.directory import versions
-from dlhmc.runs.sampling import learned_kernel
 from dlhmc.testing import check_stationarity
-from dlhmc.theories.u1.action import U1
+from dlhmc.theories import registry
 
 # An exact sampler fails the check on one machine in ten thousand.
 _P_VALUE = 1e-4
@@ -52,15 +50,11 @@ class Findings(NamedTuple):
 
 def examine() -> Findings:
     """Look at the machine, and see whether exact configurations stay exact here."""
-    target = U1((4, 4), 2.0)
-    kernels: dict[str, Kernel] = {
-        "HMC": HMC(target, 0.25, 4),
-        "a trained sampler": learned_kernel("u1-b2", target),
-    }
     checks = []
-    for name, kernel in kernels.items():
+    kernels = [kernel for theory in registry.all_theories() for kernel in theory.checked_kernels().items()]
+    for name, make_kernel in kernels:
         started = time.perf_counter()
-        result = check_stationarity(kernel, steps=5, chains=2000, seed=1)
+        result = check_stationarity(make_kernel(), steps=5, chains=2000, seed=1)
         checks.append(Check(name, float(result.p_value), time.perf_counter() - started))
     return Findings(_facts(), tuple(checks))
 

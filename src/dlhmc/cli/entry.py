@@ -6,7 +6,7 @@ import traceback
 from typing import TextIO
 
 from dlhmc import __version__
-from dlhmc.cli.commands import COMMANDS
+from dlhmc.cli.commands import commands
 from dlhmc.cli.options import Compiling
 from dlhmc.cli.parsing import advice, parse
 from dlhmc.errors import ExitCode, UserError
@@ -37,10 +37,10 @@ def run(arguments: list[str]) -> int:
         sys.stdout.flush()
         return code
     except UserError as error:
-        _complain(str(error))
+        _complain(error.on_command_line())
         return ExitCode.BAD_INPUT
     except MemoryError:
-        _complain("there is not enough memory: take fewer --chains or a smaller --lattice")
+        _complain("there is not enough memory: take fewer --chains or a smaller target")
         return ExitCode.BAD_INPUT
     except BrokenPipeError:
         _give_up(sys.stdout)  # nothing more can be flushed
@@ -76,7 +76,7 @@ def _give_up(stream: TextIO) -> None:
 
 def _runs(arguments: list[str]) -> bool:
     """Whether it is more than a look."""
-    command = COMMANDS.get(arguments[0]) if arguments else None
+    command = commands().get(arguments[0]) if arguments else None
     return command is not None and command.group != "look" and not {"-h", "--help", "--dry-run"} & set(arguments)
 
 
@@ -107,9 +107,9 @@ def _dispatch(arguments: list[str]) -> int:
         sys.stdout.write(f"dlhmc {__version__}\n")
         return ExitCode.OK
     name, rest = arguments[0], arguments[1:]
-    if name not in COMMANDS:
-        raise UserError(f"There is no command '{name}': {advice(name, COMMANDS, 'dlhmc --help')}")
-    command = parse(name, COMMANDS[name].options, rest)
+    if name not in commands():
+        raise UserError(f"There is no command '{name}': {advice(name, commands(), 'dlhmc --help')}")
+    command = parse(name, commands()[name].options, rest)
     if isinstance(command, Compiling):
         command.set_cache()
     return command()
@@ -121,7 +121,7 @@ def _help() -> str:
         "Deep Learning Hamiltonian Monte Carlo for lattice gauge theory.",
         "",
     ]
-    for group in dict.fromkeys(command.group for command in COMMANDS.values()):
-        members = [(name, command) for name, command in COMMANDS.items() if command.group == group]
+    for group in dict.fromkeys(command.group for command in commands().values()):
+        members = [(name, command) for name, command in commands().items() if command.group == group]
         lines += [f"{group}:", *(f"  {name:<11}{command.purpose}" for name, command in members), ""]
     return "\n".join([*lines, "'dlhmc COMMAND --help' lists the options of a command.", ""])

@@ -7,15 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from dlhmc.cli.output import console, print_json, show_run
-from dlhmc.comparison.config import CompareConfig
 from dlhmc.errors import ExitCode
-from dlhmc.runs.config import SampleConfig, TrainConfig
-from dlhmc.theories.u1.reproduction.config import ReproduceConfig
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from dlhmc.runs.loop import Conditions
+    from dlhmc.runs.loop import ExecutionOptions
 
 
 #: a switch that can only be turned on
@@ -57,7 +54,7 @@ class Quietable(Compiling):
 
     def conclude(self, code: ExitCode, directory: Path) -> ExitCode:
         """Print the results of a finished run, if asked to."""
-        if self.json and code == ExitCode.OK:
+        if self.json and code in (ExitCode.OK, ExitCode.ALARM):
             from dlhmc.machine.processes import is_first
 
             if is_first():
@@ -69,7 +66,6 @@ class Quietable(Compiling):
 class NewRun(Quietable):
     """Commands that make a run directory."""
 
-    settings: Any
     config: Path | None = None
     """TOML file with settings; options given here override it"""
     out: Path | None = None
@@ -79,27 +75,29 @@ class NewRun(Quietable):
 
     def __call__(self) -> ExitCode:
         """Run the command."""
-        out = self.out or self.settings.default_directory
+        plan = self.plan()
+        out = self.out or plan.default_directory
         if not self.dry_run:
-            return self.conclude(self.run(out), out)
+            return self.conclude(self.run(plan, out), out)
         from dlhmc.runs.directory import RunDirectory
 
         RunDirectory(out).refuse_if_taken()
-        console().print(_settings_text(self.settings), markup=False, highlight=False, soft_wrap=True)
+        settings = "\n".join(f"{name:>20} = {value}" for name, value in plan.table().items())
+        console().print(settings, markup=False, highlight=False, soft_wrap=True)
         console().print(f"would run in {out}", markup=False, highlight=False, soft_wrap=True)
-        self.explain()
+        self.explain(plan)
         return ExitCode.OK
 
-    def run(self, out: Path) -> ExitCode:
+    def plan(self) -> Any:
+        """What the options stand for: it has a `default_directory`, and its settings in a `table()`."""
+        raise NotImplementedError
+
+    def run(self, plan: Any, out: Path) -> ExitCode:
         """Do it, in a new directory."""
         raise NotImplementedError
 
-    def explain(self) -> None:
+    def explain(self, plan: Any) -> None:
         """What else there is to say about a run that is not done."""
-
-
-def _settings_text(config: SampleConfig | TrainConfig | CompareConfig | ReproduceConfig) -> str:
-    return "\n".join(f"{field.name:>20} = {getattr(config, field.name)}" for field in dataclasses.fields(config))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -121,13 +119,13 @@ class LongRun(Quietable):
     check_every: str = "10m"
     """check the rounding errors of a sampling run this often, and stop it if they are too large"""
 
-    def begin(self) -> "Conditions":
+    def begin(self) -> "ExecutionOptions":
         """Join the other processes, if there are any, and say how to run."""
         from dlhmc.machine.processes import Membership, join
-        from dlhmc.runs.loop import Conditions
+        from dlhmc.runs.loop import ExecutionOptions
         from dlhmc.runs.progress import parse_duration
 
         limit = None if self.time_limit is None else parse_duration(self.time_limit)
         join(Membership(self.coordinator, self.process_id, self.num_processes))
         check_every = parse_duration(self.check_every)
-        return Conditions(self.devices, self.split_lattice, limit, self.hushed, check_every)
+        return ExecutionOptions(self.devices, self.split_lattice, limit, self.hushed, check_every)

@@ -4,6 +4,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dlhmc.errors import UserError
+from dlhmc.theories import registry
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -31,14 +34,14 @@ def show_run(directory: Path, console: "Console") -> dict[str, Any]:
     from dlhmc.runs.directory import run_kind
 
     kind = run_kind(directory)
-    if kind.startswith("compare"):
+    if kind == "compare":
         from dlhmc.comparison.command import show_results
-    elif kind.startswith("train"):
+    elif kind == "train":
         from dlhmc.runs.training import show_results
-    elif kind == "reproduce":
-        from dlhmc.theories.u1.reproduction.command import show_results
-    elif kind == "sample-objects":
-        from dlhmc.results.samples import show_results
-    else:
+    elif kind == "sample":
         from dlhmc.runs.sampling import show_results
+    elif (found := registry.results().get(kind)) is not None:
+        show_results = found
+    else:
+        raise UserError(f"{directory} holds a run of kind '{kind}', which nobody here knows.")
     return show_results(directory, console)

@@ -1,126 +1,147 @@
-"""Commands that run: sampling, training, comparing, reproducing, and going on with any of them."""
+"""Commands that run: sampling, training, comparing, and going on with a run."""
 
 import dataclasses
 import math
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Any, ClassVar
 
 import tyro
 
-from dlhmc.cli.options import Compiling, LongRun, NewRun, Switch
+from dlhmc.cli.options import LongRun, Switch
 from dlhmc.cli.output import console
-from dlhmc.comparison.config import CompareConfig
-from dlhmc.errors import ExitCode
-from dlhmc.runs.config import SampleConfig, TrainConfig
-from dlhmc.theories.u1.reproduction.config import ReproduceConfig
+from dlhmc.cli.planned import PlannedRun, value_of
+from dlhmc.errors import ExitCode, UserError
+from dlhmc.plans.comparing import ComparePlan
+from dlhmc.plans.sampling import SamplePlan
+from dlhmc.plans.sampling import defaults_of_model as target_of_model
+from dlhmc.plans.tables import theory_of
+from dlhmc.plans.training import TrainPlan
+from dlhmc.plans.training import defaults_of_model as layers_of_model
+from dlhmc.settings import Settings
+from dlhmc.theories import registry
+from dlhmc.theories.contract import Theory
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Demo(Compiling):
-    """Watch frozen topology thaw: HMC, and a sampler trained while you look on, at β = 7."""
-
-    out: Path = Path("demo")
-    """directory for the runs and the picture"""
-    trajectories: int = 2000
-    """trajectories of each run"""
-    steps: int = 2000
-    """training steps"""
-
-    def __call__(self) -> ExitCode:
-        """Run the command."""
-        from dlhmc.theories.u1.demo import demo
-
-        return demo(self.out, self.trajectories, self.steps, console())
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Sample(LongRun, NewRun):
+class Sample(LongRun, PlannedRun):
     """Sample a target and compare with exact results.
 
-    Example: dlhmc sample --kernel hmc --lattice 16 16 --beta 7 --out runs/hmc7
+    Example: dlhmc sample --kernel hmc --out runs/hmc
     """
 
-    settings: Annotated[SampleConfig, tyro.conf.arg(name="")]
+    @classmethod
+    def parts(cls, theory: Theory, table: Mapping[str, Any]) -> dict[str, type[Settings]]:
+        """Those of the plan."""
+        return SamplePlan.parts(theory)
 
-    def run(self, out: Path) -> ExitCode:
+    @classmethod
+    def given(cls, arguments: list[str]) -> dict[str, Any]:
+        """A model knows its target."""
+        return _with_model(super().given(arguments), value_of("--model", arguments), target_of_model)
+
+    def plan(self) -> SamplePlan:
+        """What the options stand for."""
+        return SamplePlan.from_table(self.table(), f"The configuration {self.config}")
+
+    def run(self, plan: SamplePlan, out: Path) -> ExitCode:
         """Do it, in a new directory."""
-        from dlhmc.runs.sampling import sample
+        return plan.run(out, self.console, self.begin())[1]
 
-        return sample(self.settings, out, self.console, self.begin())
-
-    def explain(self) -> None:
+    def explain(self, plan: SamplePlan) -> None:
         """The size of the history."""
-        console().print(_history_text(self.settings), markup=False, highlight=False, soft_wrap=True)
-
-
-def _history_text(config: SampleConfig) -> str:
-    from dlhmc.runs.targets import build
-
-    history = 4 * 6 * config.trajectories * config.chains / 1e6
-    kept = config.keep_configurations * math.prod(build(config).shape) * config.chains * 4 / 1e6
-    total = (history + kept) * (2 if config.float64 else 1)
-    return f"at most {total:.0f} MB of history (before compression)"
+        amounts = plan.amounts
+        history = 4 * 6 * amounts.trajectories * amounts.chains / 1e6
+        kept = amounts.keep_configurations * math.prod(plan.target.build().shape) * amounts.chains * 4 / 1e6
+        total = (history + kept) * (2 if amounts.float64 else 1)
+        console().print(f"at most {total:.0f} MB of history (before compression)", markup=False, highlight=False)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Train(LongRun, NewRun):
+class Train(LongRun, PlannedRun):
     """Train a sampler (Algorithm 1 of the paper).
 
-    Example: dlhmc train --lattice 8 8 --beta 4 --network dense --hidden 64 64 --steps 2000 --out runs/t
+    Example: dlhmc train --network dense --hidden 64 64 --steps 2000 --out runs/t
     """
 
-    settings: Annotated[TrainConfig, tyro.conf.arg(name="")]
-    preset: Literal["paper", "laptop"] | None = None
-    """settings to start from: paper (for GPUs) or laptop (minutes); options given here override it"""
+    names: ClassVar[tuple[str, ...]] = ("target", "network")
+
+    preset: str | None = None
+    """settings of the theory to start from, such as paper or laptop; options given here override it"""
     dry_run: Switch = False
     """print the number of parameters, memory and time, from a measured step"""
 
-    def run(self, out: Path) -> ExitCode:
+    @classmethod
+    def parts(cls, theory: Theory, table: Mapping[str, Any]) -> dict[str, type[Settings]]:
+        """Those of the plan."""
+        return TrainPlan.parts(theory, table.get("network") or theory.network)
+
+    @classmethod
+    def choices(cls, theory: Theory) -> dict[str, tuple[tuple[str, ...], str, str]]:
+        """Target and network."""
+        kinds = registry.architectures()
+        what = f"the layers: {', '.join(f'{name} ({kind.meaning})' for name, kind in kinds.items())}"
+        return super().choices(theory) | {"network": (tuple(kinds), theory.network, what)}
+
+    @classmethod
+    def given(cls, arguments: list[str]) -> dict[str, Any]:
+        """A preset is of a theory; a model to start from knows its target and its layers."""
+        table = super().given(arguments)
+        if (name := value_of("--preset", arguments)) is not None:
+            presets = theory_of(table).presets
+            if name not in presets:
+                known = f"there are {', '.join(presets)}" if presets else "it has none: leave out --preset"
+                raise UserError(f"The target {theory_of(table).name} has no preset '{name}': {known}.")
+            table = dict(presets[name]) | table
+        model = value_of("--model", arguments) or value_of("--from", arguments)
+        return _with_model(table, model, layers_of_model)
+
+    def plan(self) -> TrainPlan:
+        """What the options stand for."""
+        return TrainPlan.from_table(self.table(), f"The configuration {self.config}")
+
+    def run(self, plan: TrainPlan, out: Path) -> ExitCode:
         """Do it, in a new directory."""
-        from dlhmc.runs.training import train
+        return plan.run(out, self.console, self.begin())[1]
 
-        return train(self.settings, out, self.console, self.begin())
-
-    def explain(self) -> None:
+    def explain(self, plan: TrainPlan) -> None:
         """Parameters, memory, time."""
-        from dlhmc.runs.training import estimate
-
-        estimate(self.settings, console())
+        plan.estimate(console())
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Compare(NewRun):
-    """Compare samplers: HMC on a grid, with instanton hits, exact draws, learned ones.
+class Compare(PlannedRun):
+    """Compare samplers: HMC on a grid, hand-made moves, exact draws, learned ones.
 
     All run in turn in one process until τ_int of each is known. Example:
-    dlhmc compare --lattice 16 16 --beta 7 --model runs/t --out runs/compare7
+    dlhmc compare --model runs/t --out runs/compared
     """
 
-    settings: Annotated[CompareConfig, tyro.conf.arg(name="")]
+    @classmethod
+    def parts(cls, theory: Theory, table: Mapping[str, Any]) -> dict[str, type[Settings]]:
+        """Those of the plan."""
+        return ComparePlan.parts(theory)
 
-    def run(self, out: Path) -> ExitCode:
+    @classmethod
+    def given(cls, arguments: list[str]) -> dict[str, Any]:
+        """The first model knows its target."""
+        return _with_model(super().given(arguments), value_of("--model", arguments), target_of_model)
+
+    def plan(self) -> ComparePlan:
+        """What the options stand for."""
+        return ComparePlan.from_table(self.table(), f"The configuration {self.config}")
+
+    def run(self, plan: ComparePlan, out: Path) -> ExitCode:
         """Do it, in a new directory."""
-        from dlhmc.comparison.command import compare
-
-        return compare(self.settings, out, self.console, quiet=self.hushed)
+        return plan.run(out, self.console, quiet=self.hushed)
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Reproduce(NewRun):
-    """The paper's results from start to end: train along β, compare at each, figures, tables, report.
-
-    Example: dlhmc reproduce --preset cpu --out runs/paper
-    """
-
-    settings: Annotated[ReproduceConfig, tyro.conf.arg(name="")]
-    preset: Literal["cpu", "paper"] | None = None
-    """settings to start from: cpu (under two hours on two cores) or paper (its sizes, for GPUs)"""
-
-    def run(self, out: Path) -> ExitCode:
-        """Do it, in a new directory."""
-        from dlhmc.theories.u1.reproduction.command import reproduce
-
-        return reproduce(self.settings, out, self.console, quiet=self.hushed)
+def _with_model(table: dict[str, Any], model: str | None, describe: Any) -> dict[str, Any]:
+    """The settings that a model was trained for, below those that are given; none if another target is asked for."""
+    if model is None:
+        return table
+    trained_for = describe(model)
+    return trained_for | table if table.get("target", trained_for["target"]) == trained_for["target"] else table
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -134,11 +155,13 @@ class Resume(LongRun):
         """Run the command."""
         from dlhmc.runs.directory import run_kind
 
-        kind = run_kind(self.directory).removesuffix("-objects")
+        kind = run_kind(self.directory)
         if kind == "train":
-            from dlhmc.runs.training import resume
-        elif kind == "reproduce":
-            from dlhmc.theories.u1.reproduction.command import resume
+            from dlhmc.plans.training import resume
+        elif kind == "sample":
+            from dlhmc.plans.sampling import resume
+        elif (found := registry.resumable().get(kind)) is not None:
+            resume = found
         else:
-            from dlhmc.runs.sampling import resume
+            raise UserError(f"{self.directory} holds a run of kind '{kind}', which cannot go on: start another one.")
         return self.conclude(resume(self.directory, self.console, self.begin()), self.directory)

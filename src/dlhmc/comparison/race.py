@@ -1,8 +1,8 @@
-"""All samplers in turn, in one process, until each is measured: noise of the machine hits all alike.
+"""All samplers in turn, in one process, until each is measured: noise of the machine disturbs all alike.
 
 A round gives every sampler that is still running the same time. One whose autocorrelation times are known well enough
 only takes short turns from then on, so that its speed is that of the whole race. HMC that costs more than other HMC is
-dropped: early on the worse half by how often the charge changes, later what is known to cost more than the best.
+dropped: early on the worse half by what is known of it so far, later what is known to cost more than the best.
 """
 
 import math
@@ -16,14 +16,14 @@ from numpy.typing import NDArray
 
 from dlhmc.comparison.contestants import Contestant
 from dlhmc.comparison.streams import Streams
-from dlhmc.kernels.tuning import StepSizeTuner
-from dlhmc.numerics.leaves import integer
-from dlhmc.runs.engine import Carry, Schedule, advance
+from dlhmc.geometry.contract import Field
+from dlhmc.numerics.leaves import integer, leaf
+from dlhmc.runs.engine import Schedule, advance, begin_at
 from dlhmc.runs.interruption import Interruption
 from dlhmc.runs.progress import Display
 from dlhmc.statistics import AutocorrelationTime, Estimate, format_uncertainty, integrated_autocorrelation_time
 from dlhmc.statistics.autocorrelation import ONE_SIDED_SIGMA
-from dlhmc.targets.contract import Field, Target
+from dlhmc.targets.contract import Target
 
 Status = Literal["running", "measured", "dropped"]
 _TURN_SECONDS = 0.25
@@ -38,6 +38,8 @@ _GROWTH_BETWEEN_LOOKS = 1.15
 # as long as more than a few are left.
 _HALVINGS = (0.1, 0.2, 0.35)
 _FINALISTS = 3
+# σ² in units of the mean squared change, for a value that is drawn afresh when it changes.
+_FORGETFUL = 0.5
 
 
 class Limits(NamedTuple):
@@ -53,21 +55,24 @@ class Runner:
     def __init__(self, contestant: Contestant, target: Target, x: Field, seed: int) -> None:
         self.contestant = contestant
         self.status: Status = "running"
+        observables = scalars(target)
+        #: observables by which it is judged, the first one first, with their exact means
+        self.slow = {name: mean for name, mean in target.slow.items() if name in observables}
         self.taus: dict[str, AutocorrelationTime] = {}
-        self.streams = Streams(_observables(target, x), target.sector, x.shape[-1])
+        self.streams = Streams(observables, target.sector, x.shape[-1])
         self.accepted = self.nonfinite = 0
         self.seconds = 0.0
-        self._target = target
-        self._variances = {name: target.exact().get(f"{name}_squared") for name in target.slow}
-        self._carry = Carry(contestant.kernel.init(x), StepSizeTuner.start(jnp.ones((), x.dtype)))
-        zero = integer(0)
-        self._schedule = Schedule(integer(seed, np.uint32), zero, jnp.ones((), x.dtype))
+        self._sector = target.sector if target.sector in observables else None
+        self._variances = {name: target.slow_variance(name) for name in self.slow}
+        self._carry = begin_at(contestant.kernel, x)
+        self._schedule = Schedule(integer(seed, np.uint32), integer(0), leaf(1.0))
         self._rate = 0.0
         #: seconds of a trajectory of all chains, for each round
         self.pace: list[float] = []
         self._next_look = float(_FIRST_LOOK)
         self._last_sector: NDArray[Any] | None = None
-        self._squared_jumps = self._fourth_jumps = 0
+        # Of the sector: sums over all jumps, and the smallest of their squares, which is the unit.
+        self._squared_jumps = self._fourth_jumps = self._smallest_jump = 0
 
     @property
     def rows(self) -> int:
@@ -118,22 +123,24 @@ class Runner:
         self.streams.extend(records)
         self.accepted += int(records["accepted"].sum(dtype=np.int64))
         self.nonfinite += int(records["nonfinite"].sum(dtype=np.int64))
-        if self._target.sector is not None and len(records["accepted"]):
-            sectors = records[self._target.sector].astype(np.int64)
+        if self._sector is not None and len(records["accepted"]):
+            sectors = records[self._sector].astype(np.int64)
             before = sectors[:1] if self._last_sector is None else self._last_sector
             squares = np.diff(np.concatenate([before, sectors]), axis=0) ** 2
-            self._squared_jumps += int(squares.sum())
-            self._fourth_jumps += int((squares**2).sum())
             self._last_sector = sectors[-1:]
+            if (jumps := squares[squares > 0]).size:
+                self._squared_jumps += int(jumps.sum())
+                self._fourth_jumps += int((jumps**2).sum())
+                smallest = int(jumps.min())
+                self._smallest_jump = min(self._smallest_jump or smallest, smallest)
 
     def look(self, *, now: bool = False) -> None:
         """Autocorrelation times, as often as the histories have grown by a good part."""
         if self.rows < 2 or (self.rows < self._next_look and not now):
             return
         self._next_look = self.rows * _GROWTH_BETWEEN_LOOKS
-        for name, mean in self._target.slow.items():
-            variance = self._variances[name] if name == self._target.sector else None
-            self.taus[name] = integrated_autocorrelation_time(self.streams[name], mean, variance=variance)
+        for name, mean in self.slow.items():
+            self.taus[name] = integrated_autocorrelation_time(self.streams[name], mean, variance=self._variances[name])
 
     @property
     def resolved(self) -> bool:
@@ -147,8 +154,8 @@ class Runner:
     def bound(self, name: str) -> float:
         """A lower limit (95 %) of an autocorrelation time."""
         tau = self.taus[name]
-        jumps = self._from_jumps() if name == self._target.sector and not tau.resolved else 0.0
-        return max(tau.lower_bound, jumps)
+        known = name == self._sector and self._variances[name] is not None
+        return max(tau.lower_bound, self._from_jumps(ONE_SIDED_SIGMA) if known and not tau.resolved else 0.0)
 
     def slowest(self) -> Limits:
         """Where the longest autocorrelation time lies."""
@@ -158,26 +165,33 @@ class Runner:
         margin = ONE_SIDED_SIGMA * tau.error
         return Limits(tau.value - margin, tau.value + margin)
 
-    def guess(self) -> float:
-        """The longest autocorrelation time, or what the jumps of the charge tell of it as long as it is not known."""
-        return max(tau.value for tau in self.taus.values()) if self.resolved else self._from_jumps(sigmas=0.0)
+    def guess(self) -> float | None:
+        """The longest autocorrelation time as far as anything is known of it; None before there is anything."""
+        return max((self._guess(name) for name in self.taus), default=None)
 
-    def _from_jumps(self, sigmas: float = ONE_SIDED_SIGMA) -> float:
-        """The bound 2σ²/⟨(ΔQ)²⟩ − ½ on τ_int of a reversible chain (see `dlhmc.statistics`), which HMC is.
+    def _guess(self, name: str) -> float:
+        tau = self.taus[name]
+        if tau.resolved:
+            return tau.value
+        return max(self.bound(name), self._from_jumps() if name == self._sector else 0.0)
 
-        Jumps are counted as rare and independent, their sum of squares as one of a compound Poisson process.
+    def _from_jumps(self, sigmas: float = 0.0) -> float:
+        """The bound 2σ²/⟨Δ²⟩ − ½ on τ_int of a reversible chain (see `dlhmc.statistics`), which HMC is.
+
+        σ² is in units of the smallest jump. Jumps are counted as rare and independent, their sum of squares as one of a
+        compound Poisson process.
         """
-        variance = self._variances.get(self._target.sector or "")
-        if variance is None or self.contestant.kind != "hmc" or self.rows < 2:
+        if self._sector is None or self.contestant.kind != "hmc" or self.rows < 2:
             return 0.0
+        variance, unit = self._variances.get(self._sector), self._smallest_jump or 1
         steps = (self.rows - 1) * self.chains
         # None seen in n steps still allows three (95 %).
-        most = self._squared_jumps + sigmas * math.sqrt(self._fourth_jumps) + (3 if sigmas else 1)
-        return 2 * variance * steps / most - 0.5
+        most = (self._squared_jumps + sigmas * math.sqrt(self._fourth_jumps)) / unit + (3 if sigmas else 1)
+        return 2 * (_FORGETFUL if variance is None else variance) * steps / most - 0.5
 
     def shown_tau(self) -> str:
         """The autocorrelation time that judges the sampler, for the progress line."""
-        name = next(iter(self._target.slow))
+        name = next(iter(self.slow))
         if name not in self.taus:
             return "…"
         tau = self.taus[name]
@@ -200,8 +214,11 @@ def _median(values: NDArray[np.float64]) -> Estimate:
     return Estimate(middle, math.sqrt(math.pi / 2 / len(values)) * spread)
 
 
-def _observables(target: Target, x: Field) -> tuple[str, ...]:
-    return tuple(jax.eval_shape(target.observables, x))
+def scalars(target: Target) -> tuple[str, ...]:
+    """Observables that are one real number for each chain: samplers are judged by no others."""
+    field = jax.ShapeDtypeStruct((*target.shape, 1), target.geometry.dtype(jnp.dtype(jnp.result_type(float))))
+    shapes = jax.eval_shape(target.observables, field)
+    return tuple(name for name, a in shapes.items() if a.ndim == 1 and not np.issubdtype(a.dtype, np.complexfloating))
 
 
 def race(runners: list[Runner], precision: float, budget: float, display: Display, interruption: Interruption) -> float:
@@ -250,15 +267,20 @@ def drop_the_clearly_worse(runners: list[Runner]) -> None:
 
 
 def drop_the_worse_half(runners: list[Runner]) -> None:
-    """Of HMC not yet measured, keep the half that seems to cost less, in steps or in time."""
-    rivals = [runner for runner in _hmc(runners) if runner.status == "running"]
-    costs = np.array([_costs(runner, runner.guess()) for runner in rivals])
-    if len(rivals) <= _FINALISTS:
+    """Of HMC not yet measured, keep the half that seems to cost less, in steps or in time.
+
+    What nothing is known of yet stays, and so does what seems to cost as much as the last that is kept.
+    """
+    guesses = [(runner, runner.guess()) for runner in _hmc(runners) if runner.status == "running"]
+    judged = [(runner, _costs(runner, guess)) for runner, guess in guesses if guess is not None]
+    if len(judged) <= _FINALISTS:
         return
-    handicap = (costs / costs.min(axis=0)).min(axis=1)
-    kept = max(_FINALISTS, len(rivals) // 2)
-    for index in np.argsort(handicap)[kept:]:
-        rivals[index].status = "dropped"
+    costs = np.array([cost for _, cost in judged])
+    handicaps = (costs / costs.min(axis=0)).min(axis=1)
+    last = np.sort(handicaps)[max(_FINALISTS, len(judged) // 2) - 1]
+    for (runner, _), handicap in zip(judged, handicaps, strict=True):
+        if handicap > last:
+            runner.status = "dropped"
 
 
 def _hmc(runners: list[Runner]) -> list[Runner]:

@@ -2,32 +2,65 @@
 
 import dataclasses
 import math
-import types
-import typing
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal, NotRequired, TypedDict, cast
 
+import msgspec
+from msgspec import Meta
+
+from dlhmc.comparison.contestants import Kind
 from dlhmc.comparison.race import Runner, relative_pace
+from dlhmc.comparison.settings import CompareSettings
 from dlhmc.errors import UserError
 from dlhmc.runs.describe import describe_target
 from dlhmc.runs.directory import RunDirectory, read_json
-from dlhmc.runs.summary import compared, finite, time_entry
-from dlhmc.statistics import Estimate, integrated_autocorrelation_time, mean_and_error
+from dlhmc.runs.summary import compared, time_entry
+from dlhmc.settings import converted
+from dlhmc.statistics import Estimate, integrated_autocorrelation_time, mean_and_error, split_rhat
 from dlhmc.statistics.autocorrelation import ONE_SIDED_SIGMA
 from dlhmc.targets.contract import Target
 
-_MOMENTS = ("plaquette", "charge_squared", "sine_charge_squared")
+#: how well a sampler is known; those dropped cost more than other HMC
+Status = Literal["measured", "less precise", "lower bound", "dropped"]
+Finite = Annotated[float, Meta(ge=-1e300, le=1e300)]
+NotNegative = Annotated[float, Meta(ge=0, le=1e300)]
+Number = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+# Chains that have forgotten their starts are below (Gelman and Rubin).
+_LARGEST_RHAT = 1.1
+# Ranks of all samples are sorted for R̂: so many trajectories tell enough.
+_ROWS_FOR_RHAT = 1000
+
+
+class Mean(TypedDict):
+    """An expectation value beside the exact one; no error where nothing in the data tells it."""
+
+    mean: Finite
+    error: NotNegative | None
+    exact: Finite | None
+    z: Finite | None
+    rhat: NotRequired[NotNegative | None]
+    ess_bulk: NotRequired[NotNegative | None]
+
+
+class Time(TypedDict):
+    """An autocorrelation time in trajectories; without a value, a lower limit at 95 % is all that is known."""
+
+    value: Finite | None
+    error: NotNegative | None
+    window: Number
+    frozen: bool
+    lower_bound: Finite
 
 
 @dataclasses.dataclass(frozen=True)
 class Quantity:
     """A value with its error; or, where there is none, one-sided limits at 95 % as far as they are known."""
 
-    value: float | None = None
-    error: float | None = None
-    lower: float | None = None
-    upper: float | None = None
+    value: Finite | None = None
+    error: NotNegative | None = None
+    lower: Finite | None = None
+    upper: Finite | None = None
 
     @classmethod
     def measured(cls, value: float, error: float) -> "Quantity":
@@ -71,27 +104,26 @@ class Entry:
     """One sampler."""
 
     name: str
-    kind: str
-    #: measured to the precision; less precise; lower bound; dropped, for costing more than other HMC
-    status: str
+    kind: Kind
+    status: Status
     integrator: str | None
-    length: float | None
-    step_size: float | None
+    length: Finite | None
+    step_size: Finite | None
     model: str | None
-    leapfrog_steps: int
-    forces: int
-    network_flops: int
-    trajectories: int
-    seconds: float
-    acceptance: float
-    nonfinite_rejected: int
-    #: name → mean, error, exact, z
-    observables: Mapping[str, Mapping[str, float | None]]
-    #: name → value, error, window, frozen, lower_bound
-    tau_int: Mapping[str, Mapping[str, Any]]
-    #: the same for observables that are not slow, for information
-    tau_int_others: Mapping[str, Mapping[str, Any]]
-    #: N_LF · τ_int of the charge
+    leapfrog_steps: Number
+    forces: Number
+    network_flops: Number
+    trajectories: Number
+    seconds: Finite
+    acceptance: Finite
+    nonfinite_rejected: Number
+    #: moments by name
+    observables: Mapping[str, Mean]
+    #: of slow observables by name, the one that judges first
+    tau_int: Mapping[str, Time]
+    #: of those that are not slow, for information
+    tau_int_others: Mapping[str, Time]
+    #: N_LF · τ_int of the first slow observable
     steps_tau: Quantity
     #: of one chain
     seconds_per_trajectory: Quantity
@@ -109,38 +141,35 @@ class Entry:
 class Results:
     """All of a comparison."""
 
-    #: in words and numbers: that of U(1) by its lattice and coupling
+    #: as `dlhmc.runs.describe.describe_target` gives it
     target: Mapping[str, Any]
-    chains: int
-    precision: float
-    seconds: float
+    chains: Annotated[int, Meta(ge=1, le=10**7)]
+    precision: Finite
+    seconds: Finite
     #: whether every sampler has been measured to the precision, or dropped
     finished: bool
     #: whether a signal ended it
     interrupted: bool
-    exact: Mapping[str, float]
+    exact: Mapping[str, Finite]
     #: names of the best HMC
     best_in_steps: str | None
     best_in_time: str | None
+    #: why not all numbers can be trusted
+    warnings: tuple[str, ...]
     entries: tuple[Entry, ...]
-
-    @property
-    def lattice(self) -> tuple[int, int]:
-        """Of U(1)."""
-        first, second = self.target["lattice"]
-        return first, second
-
-    @property
-    def beta(self) -> float:
-        """Of U(1)."""
-        return float(self.target["beta"])
 
 
 def evaluate(
-    target: Target, runners: Sequence[Runner], precision: float, seconds: float, *, interrupted: bool = False
+    target: Target,
+    runners: Sequence[Runner],
+    settings: CompareSettings,
+    seconds: float,
+    *,
+    exact_starts: bool,
+    interrupted: bool = False,
 ) -> Results:
     """Everything in results.json; samplers that have not run yet are left out."""
-    exact = target.exact()
+    exact = {name: value for name, value in target.exact().items() if math.isfinite(value)}
     ran = [runner for runner in runners if runner.taus and runner.pace]
     entries = [_entry(runner, target, exact) for runner in ran]
     in_steps = _best(entries, lambda entry: entry.steps_tau)
@@ -156,29 +185,60 @@ def evaluate(
         ]
     return Results(
         describe_target(target),
-        runners[0].chains if runners else 0,
-        precision,
+        settings.chains,
+        settings.precision,
         seconds,
         len(ran) == len(runners) > 0 and all(runner.status != "running" for runner in runners),
         interrupted,
         {name: exact[name] for name in target.moments if name in exact},
         None if in_steps is None else entries[in_steps].name,
         None if in_time is None else entries[in_time].name,
+        () if exact_starts else _warnings(ran),
         tuple(entries),
     )
 
 
+def _warnings(runners: Sequence[Runner]) -> tuple[str, ...]:
+    """What is to be said where chains did not start in equilibrium for sure."""
+    kept = [runner for runner in runners if runner.status != "dropped" and runner.rows >= 4]
+    if not kept:
+        return ()
+    found = {runner.contestant.name: _rhat(runner) for runner in kept}
+    stuck = [f"{name} ({rhat:.3g})" for name, rhat in found.items() if not rhat < _LARGEST_RHAT]
+    hot = "This target has no exact draws, so chains began with HMC from hot starts"
+    if not stuck:
+        return (f"{hot}; R̂ of what moves slowly is at most {max(found.values()):.3f}.",)
+    return (
+        f"{hot}, and some have not forgotten them, as R̂ of what moves slowly tells: {', '.join(stuck)}. Their means, "
+        "autocorrelation times and limits may be wrong, and so may gains over them.",
+    )
+
+
+def _rhat(runner: Runner) -> float:
+    stride = max(1, runner.rows // _ROWS_FOR_RHAT)
+    return max(split_rhat(runner.streams[name][::stride]) for name in runner.slow)
+
+
 def _entry(runner: Runner, target: Target, exact: Mapping[str, float]) -> Entry:
     contestant, streams = runner.contestant, runner.streams
+    drawn = target.exact_draws() is not None
     observables = {
-        name: compared(mean_and_error(streams[observable].astype(float) ** power), exact.get(name))
+        name: cast(
+            Mean,
+            compared(
+                mean_and_error(streams[observable].astype(float) ** power, equilibrium_start=drawn), exact.get(name)
+            ),
+        )
         for name, (observable, power) in target.moments.items()
+        if observable in streams.names
     }
-    times = {name: time_entry(tau) | {"lower_bound": runner.bound(name)} for name, tau in runner.taus.items()}
+    times = {
+        name: cast(Time, time_entry(tau) | {"lower_bound": runner.bound(name)}) for name, tau in runner.taus.items()
+    }
     others = {
-        name: time_entry(integrated_autocorrelation_time(streams[name]))
+        name: cast(Time, time_entry(integrated_autocorrelation_time(streams[name])))
         for name in streams.names
-        if name not in target.slow
+        if name not in runner.slow
     }
     slowest = _slowest(times)
     pace = runner.seconds_per_trajectory
@@ -200,25 +260,25 @@ def _entry(runner: Runner, target: Target, exact: Mapping[str, float]) -> Entry:
         observables,
         times,
         others,
-        _quantity(times[next(iter(target.slow))]).times(contestant.leapfrog_steps),
+        _quantity(times[next(iter(runner.slow))]).times(contestant.leapfrog_steps),
         Quantity.measured(pace.value, pace.error),
         slowest.times(2 * pace.value, pace.error / pace.value),
     )
 
 
-def _status(runner: Runner) -> str:
+def _status(runner: Runner) -> Status:
     if runner.status != "running":
         return runner.status
     return "less precise" if runner.resolved else "lower bound"
 
 
-def _quantity(time: Mapping[str, Any]) -> Quantity:
+def _quantity(time: Time) -> Quantity:
     if time["value"] is None or time["error"] is None:
         return Quantity(lower=time["lower_bound"])
     return Quantity.measured(time["value"], time["error"])
 
 
-def _slowest(times: Mapping[str, Mapping[str, Any]]) -> Quantity:
+def _slowest(times: Mapping[str, Time]) -> Quantity:
     """The largest τ_int; one that has not been measured counts as larger than any that has."""
     taus = [_quantity(time) for time in times.values()]
     return max(taus, key=lambda tau: (tau.value is None, _figure(tau)))
@@ -257,102 +317,31 @@ def _itself(cost: Quantity) -> Quantity:
 
 
 def to_json(results: Results) -> dict[str, Any]:
-    """For results.json: no infinities."""
-    table = dataclasses.asdict(results)
-    return _without_infinities(table.pop("target") | table)
+    """For results.json."""
+    return msgspec.json.decode(msgspec.json.encode(results), type=dict[str, Any])
 
 
 def read_results(path: Path) -> Results:
     """What `to_json` wrote to a file."""
-    table = read_json(path, RunDirectory(path.parent).identity())
-    try:
-        return from_json(table)
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise UserError(f"{path} is damaged or of another version of dlhmc ({error}): compare again.") from None
+    return from_json(read_json(path, RunDirectory(path.parent).identity()), str(path))
 
 
-def from_json(table: Mapping[str, Any]) -> Results:
-    """What `to_json` gave; a ValueError, KeyError, TypeError or AttributeError says what is wrong with it."""
-    quantities = [field.name for field in dataclasses.fields(Entry) if field.type is Quantity]
-    entries = tuple(
-        Entry(**(entry | {name: Quantity(**entry[name]) for name in quantities})) for entry in table["entries"]
-    )
-    for entry in entries:
-        _require_fields(entry)
-    known = {field.name for field in dataclasses.fields(Results)} - {"target"}
-    target = {name: value for name, value in table.items() if name not in known}
-    results = Results(target, **{name: table[name] for name in known - {"entries"}}, entries=entries)
-    _require_fields(results)
-    if results.chains < 1 or any(entry.trajectories < 0 for entry in entries):
-        raise ValueError("its number of chains or of trajectories is none")
-    if len({frozenset(entry.tau_int) for entry in entries}) > 1:
-        raise ValueError("its samplers are not judged by the same observables")
-    if "target" in target:  # one that was made in Python
-        return results
-    if not _fits(target.get("lattice"), list[int]) or len(results.lattice) != 2 or not _fits(target.get("beta"), float):
-        raise ValueError("its lattice or its beta is none")
-    if min(results.lattice) < 2 or not 0 < results.beta < math.inf:
-        raise ValueError("its lattice or its beta is none")
-    if missing := set(_MOMENTS) - results.exact.keys():
-        raise ValueError(f"it has no exact {missing.pop()}")
-    for entry in entries:
-        if missing := (set(_MOMENTS) - entry.observables.keys()) | ({"charge", "sine_charge"} - entry.tau_int.keys()):
-            raise ValueError(f"it has no {missing.pop()}")
+def from_json(table: Mapping[str, Any], where: str = "The table") -> Results:
+    """What `to_json` gave; UserError for whatever makes no sense."""
+    results = converted(table, Results, where)
+    if problem := _problem(results):
+        raise UserError(f"{where} is damaged or of another version of dlhmc: {problem}.")
     return results
 
 
-def _require_fields(value: Any) -> None:
-    """Refuse numbers, texts and tables in the places of each other."""
-    hints = typing.get_type_hints(type(value))
-    for field in dataclasses.fields(value):
-        part = getattr(value, field.name)
-        if not _fits(part, hints[field.name]):
-            raise ValueError(f"its {field.name} is {str(part)[:40]!r}")
-        if isinstance(part, Quantity):
-            _require_fields(part)
-            _require_error(part.error)
-    if isinstance(value, Entry):
-        for moment in value.observables:
-            if not _fits([value.observables[moment][key] for key in ("error", "exact", "z")], list[float | None]):
-                raise ValueError(f"its {moment} is no measurement")
-            if not _fits(value.observables[moment]["mean"], float):
-                raise ValueError(f"its {moment} has no mean")
-            _require_error(value.observables[moment]["error"])
-        for tau in (*value.tau_int.values(), *value.tau_int_others.values()):
-            figures = [tau[key] for key in ("error", "lower_bound", "value", "window")]
-            known = figures[0 if figures[2] is not None else 1] is not None
-            if not known or not _fits(figures, list[float | None]) or not _fits(tau["frozen"], bool):
-                raise ValueError("its tau_int is no autocorrelation time")
-            _require_error(tau["error"])
-
-
-def _require_error(error: float | None) -> None:
-    if error is not None and error < 0:
-        raise ValueError("it has a negative error")
-
-
-def _fits(value: Any, hint: Any) -> bool:
-    """Whether a value from JSON is of the type of a field."""
-    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
-    if hint is Any:
-        return True
-    if origin is types.UnionType:
-        return any(_fits(value, argument) for argument in arguments)
-    if origin is Mapping:
-        return isinstance(value, dict) and all(_fits(part, arguments[1]) for part in value.values())
-    if origin in (tuple, list):
-        if not isinstance(value, tuple | list):
-            return False
-        kinds = arguments if len(arguments) == 2 and arguments[1] is not ... else arguments[:1] * len(value)
-        return len(value) == len(kinds) and all(map(_fits, value, kinds))
-    if hint is float:
-        return type(value) is float or (type(value) is int and abs(value) < 2**63)
-    return type(value) is hint
-
-
-def _without_infinities(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _without_infinities(part) for key, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [_without_infinities(part) for part in value]
-    return finite(value) if isinstance(value, float) else value
+def _problem(results: Results) -> str | None:
+    """What no type can say."""
+    if not isinstance(results.target.get("target"), str):
+        return "its target has no name"
+    if len({frozenset(entry.tau_int) for entry in results.entries}) > 1:
+        return "its samplers are not judged by the same observables"
+    for entry in results.entries:
+        times = [*entry.tau_int.values(), *entry.tau_int_others.values()]
+        if not entry.tau_int or any(time["value"] is not None and time["error"] is None for time in times):
+            return f"an autocorrelation time of {entry.name} is missing"
+    return None

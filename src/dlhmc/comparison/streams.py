@@ -11,10 +11,9 @@ from dlhmc.storage.files import write_arrays
 
 
 class Streams:
-    """One growing array for each observable; the topological charge in two bytes."""
+    """One growing array for each observable; the sector, a small integer, in two bytes."""
 
     def __init__(self, observables: tuple[str, ...], sector: str | None, chains: int) -> None:
-        self._sector = sector
         self._arrays: dict[str, NDArray[Any]] = {
             name: np.empty((64, chains), np.int16 if name == sector else np.float32) for name in observables
         }

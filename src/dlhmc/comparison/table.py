@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -10,13 +11,13 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from dlhmc.comparison.results import Entry, Quantity, Results
+from dlhmc.comparison.results import Entry, Mean, Quantity, Results, Time
+from dlhmc.runs.describe import target_in_words
 from dlhmc.runs.summary import shown_mean
 from dlhmc.statistics import format_uncertainty
 from dlhmc.storage import tables
+from dlhmc.theories import registry
 
-_MOMENTS = {"plaquette": "plaquette", "charge_squared": "⟨Q_Z²⟩", "sine_charge_squared": "⟨Q_R²⟩"}
-_OBSERVABLES = {"charge": "Q_Z", "sine_charge": "Q_R", "plaquette": "plaq."}
 LEGEND = (
     "leapfrog 4/36: HMC with trajectories of length 4 in 36 steps. τ: integrated autocorrelation time in trajectories "
     "(½ for independent configurations). N_LF·τ: with the first τ. ms/indep.: time of 2τ trajectories of one chain, "
@@ -34,11 +35,11 @@ class Section(NamedTuple):
 
 def show(results: Results, console: Console) -> None:
     """Print all tables."""
-    console.print(_title(results), style="bold", highlight=False)
+    console.print(_title(results), style="bold", highlight=False, markup=False)
     for section in sections(results):
         table = Table(box=SIMPLE_HEAD, pad_edge=False)
         for column in section.header:
-            table.add_column(column, justify="left" if column in ("sampler", "") else "right")
+            table.add_column(escape(column), justify="left" if column in ("sampler", "") else "right")
         for row in section.rows:
             table.add_row(*map(escape, row))
         console.print(table)
@@ -66,7 +67,7 @@ def comma_separated(results: Results) -> str:
 
 
 def remarks(results: Results) -> list[str]:
-    """What the reader must know about the best HMC, and whether the race came to its end."""
+    """What the reader must know about the best HMC, whether the race came to its end, and whether it was fair."""
     lines = []
     if results.best_in_steps is not None:
         lines.append(f"best HMC: {results.best_in_steps} in steps, {results.best_in_time} in time")
@@ -76,20 +77,23 @@ def remarks(results: Results) -> list[str]:
     if not results.finished:
         lines.append(
             f"not all autocorrelation times are known to {results.precision:.0%}: "
-            "a longer --budget or more --chains would do"
+            "a larger budget or more chains would do"
         )
-    return lines
+    return lines + [f"Warning: {warning}" for warning in results.warnings]
 
 
 def _title(results: Results) -> str:
-    what = dict(results.target)
-    if "target" not in what:
-        what = {"×".join(map(str, results.lattice)): "", "β": results.beta}
-    parts = [
-        name if value == "" else str(value) if name == "target" else f"{name} = {_plain(value)}"
-        for name, value in what.items()
-    ]
-    return f"{'  '.join(parts)}  {results.chains} chains  {results.seconds:.0f} s"
+    return f"{target_in_words(results.target)}  {results.chains} chains  {results.seconds:.0f} s"
+
+
+def plain_symbol(results: Results, name: str) -> str:
+    """An observable or moment as its theory writes it, in plain text.
+
+    Scripts lose their braces: Q_{a}^{2} becomes Q_a^2.
+    """
+    theory = results.target["target"]
+    symbols = registry.theory(theory).symbols if theory in registry.names() else {}
+    return re.sub(r"([_^])\{([^}]*)\}", r"\1\2", symbols.get(name, name.replace("_", " ")))
 
 
 def sections(results: Results) -> tuple[Section, Section, Section]:
@@ -127,32 +131,26 @@ def sections(results: Results) -> tuple[Section, Section, Section]:
     if results.exact:
         known = (results.exact.get(name) for name in moments)
         observables.append(("exact", *("" if value is None else f"{value:.6f}" for value in known)))
-    taus = (f"τ({_OBSERVABLES.get(name, name)})" for name in times)
+    taus = (f"τ({plain_symbol(results, name)})" for name in times)
     return (
         Section(("sampler", *taus, "N_LF·τ", "ms/indep.", "gain in steps", "gain in time"), costs),
         Section(
             ("sampler", "acceptance", "N_LF", "forces", "network flops", "µs/traj.", "trajectories", ""), trajectories
         ),
-        Section(("sampler", *(_MOMENTS.get(name, name) for name in moments)), observables),
+        Section(("sampler", *(plain_symbol(results, name) for name in moments)), observables),
     )
 
 
-def _plain(value: Any) -> str:
-    if isinstance(value, list | tuple):
-        return "×".join(map(str, value))
-    return f"{value:g}" if isinstance(value, int | float) else str(value)
-
-
-def _against_exact(moment: Mapping[str, Any]) -> str:
+def _against_exact(moment: Mean) -> str:
     z = "" if moment["z"] is None else f" ({moment['z']:+.1f}σ)"
     return shown_mean(dict(moment)) + z
 
 
-def shown_tau(tau: Mapping[str, Any]) -> str:
+def shown_tau(tau: Time) -> str:
     """An autocorrelation time, or its lower limit."""
     if tau["value"] is None:
         return f"> {_rounded(tau['lower_bound'])}"
-    return format_uncertainty(tau["value"], tau["error"])
+    return format_uncertainty(tau["value"], tau["error"] or 0.0)
 
 
 def shown(quantity: Quantity, factor: float = 1.0) -> str:
@@ -169,7 +167,7 @@ def _rounded(limit: float) -> str:
 
 
 def _flat(entry: Entry) -> dict[str, Any]:
-    """One level: observables_plaquette_mean, gain_in_time_lower, …; nothing where a number is not known."""
+    """One level: observables_energy_mean, gain_in_time_lower, …; nothing where a number is not known."""
     flat: dict[str, Any] = {}
 
     def add(name: str, value: Any) -> None:

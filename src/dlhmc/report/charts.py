@@ -83,7 +83,7 @@ class Chart:
 
 @dataclasses.dataclass(frozen=True)
 class HeatMap:
-    """Numbers on the lattice."""
+    """Numbers on a grid."""
 
     title: str
     #: values[i][j] at column i from the left and row j from below

@@ -8,13 +8,14 @@ from rich.console import Console
 from dlhmc.errors import UserError
 from dlhmc.report import draw
 from dlhmc.report.contents import build_page, drawn
+from dlhmc.report.curves import read_curves
 from dlhmc.report.page import render
 from dlhmc.storage.files import write_whole
 
 
-def report(paths: Sequence[Path], out: Path, console: Console) -> None:
-    """Write the page, and the figures as PNG and SVG into a folder beside it."""
-    page = build_page(paths)
+def report(paths: Sequence[Path], out: Path, console: Console, curves: Path | None = None) -> None:
+    """Write the page, and the figures as PNG and SVG into a folder beside it; `curves` are for reference."""
+    page = build_page(paths, [] if curves is None else read_curves(curves))
     figures = out.parent / "figures"
     try:
         figures.mkdir(parents=True, exist_ok=True)

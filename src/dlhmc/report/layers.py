@@ -1,133 +1,140 @@
-"""What happens along the layers of a trajectory, as in the paper's last figures: plaquette, energy, charge."""
+"""What happens along the layers of a trajectory: the energy, and whatever else one looks at."""
 
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array
 from numpy.typing import NDArray
 
-from dlhmc.kernels import HMC
-from dlhmc.kernels.integrators import Integrator, integrate
-from dlhmc.layers import Phase, Trajectory
-from dlhmc.report.charts import BLUE, VERMILION, Chart, Film, Frame, HeatMap, Panel, Series
-from dlhmc.targets.contract import Field
-from dlhmc.theories.u1.action import U1
-from dlhmc.theories.u1.links import plaquettes, wrap_angle
+from dlhmc.geometry.contract import Field, Momentum, real_dtype, sum_sites
+from dlhmc.kernels import HMC, Kernel
+from dlhmc.kernels.integrators import INTEGRATORS, integrate
+from dlhmc.layers import Phase
+from dlhmc.models.model import Model
+from dlhmc.names import Scheme
+from dlhmc.numerics.leaves import integer, leaf
+from dlhmc.report.charts import BLUE, VERMILION, Chart, Film, Frame, Panel, Series
+from dlhmc.report.comparisons import ComparedRun, in_steps, in_time, label
+from dlhmc.runs.engine import Schedule, advance, begin
+from dlhmc.targets import Target
 
-_CHAINS = 512
+#: the phase after each step of a trajectory, stacked along a new first axis
+Way = Callable[[Target, Field, Momentum], Phase]
+#: numbers [layer, chain], the start included, by their label
+Profile = Mapping[str, NDArray[Any]]
+ENERGY = "H − Σ log|J|, from its start"
+CHAINS = 512
 _BINS = 24
-_PANELS = ("⟨x_{P} − x_{P}^{*}⟩", "H − Σ log|J|, from its start", "Q_{ℝ}, from its start")
+# From a hot start to equilibrium, where there are no exact draws.
+_EQUILIBRATION = 500
 
 
-class Profile(NamedTuple):
-    """[layer, chain], the start included: average plaquette minus its exact value; energy and charge minus theirs."""
+class Batch(NamedTuple):
+    """A start that several samplers have in common, each to be followed layer by layer."""
 
-    plaquette: NDArray[Any]
-    energy: NDArray[Any]
-    charge: NDArray[Any]
-    #: x_P of the trajectory that conserves the energy best, [layer, x, t], plaquette (0, 0) in the middle
-    angles: NDArray[Any]
+    target: Target
+    x: Field
+    v: Momentum
+    #: by label: the longest trained trajectory, then the best HMC
+    ways: dict[str, Way]
 
+    @classmethod
+    def of(cls, run: ComparedRun, seed: int = 1) -> "Batch | None":
+        """From configurations in equilibrium; None without a model, UserError for one that cannot be read."""
+        target, entry = run.target, next((entry for entry in run.trained if entry.model is not None), None)
+        if target is None or entry is None or entry.model is None:
+            return None
+        # A directory that was moved as a whole keeps its models beside the comparison.
+        beside = run.path.parent / Path(entry.model).name
+        kernel = Model.open(str(beside) if beside.exists() else entry.model).kernel(target)
+        ways: dict[str, Way] = {label(entry): kernel.trajectory.layer_by_layer}
+        best = run.best("hmc", in_time) or run.best("hmc", in_steps)
+        hmc = None
+        if best is not None and best.step_size is not None:
+            scheme: Scheme = "omelyan" if best.integrator == "omelyan" else "leapfrog"
+            hmc = HMC(target, best.step_size, np.int32(best.leapfrog_steps), INTEGRATORS[scheme])
+            ways[f"HMC ({best.name})"] = _step_by_step(hmc)
+        x = _equilibrium(hmc or kernel, seed)
+        momentum, refresh = jax.random.split(jax.random.key(seed))
+        v = target.geometry.momentum(momentum, CHAINS, real_dtype(x))
+        return cls(target.refresh(refresh, x), x, v, ways)
 
-def learned_profile(trajectory: Trajectory, target: U1, seed: int = 1) -> Profile:
-    """Of a trained trajectory, from exact configurations."""
-    return _profile(target, seed, trajectory.layer_by_layer)
+    def follow(self, way: Way, watched: Callable[[Field], dict[str, Array]]) -> dict[str, NDArray[Any]]:
+        """The energy from its start, and functions of the configurations, after each layer; the layer is axis 0."""
 
+        @eqx.filter_jit
+        def follow(target: Target, x: Field, v: Momentum) -> dict[str, Array]:
+            begin = Phase(x, v, jnp.zeros(x.shape[-1], v.dtype))
+            later = way(target, x, v)
+            phases = jax.tree.map(lambda first, rest: jnp.concatenate([first[None], rest]), begin, later)
+            kinetic = jax.vmap(lambda p: sum_sites(target.geometry.local_kinetic(p)))(phases.v)
+            energy = jax.vmap(target.action)(phases.x) + kinetic - phases.log_jacobian
+            return {ENERGY: energy - energy[0], **jax.vmap(watched)(phases.x)}
 
-def hmc_profile(hmc: HMC, target: U1, seed: int = 1) -> Profile:
-    """Of HMC, from exact configurations."""
-
-    def layer_by_layer(target: U1, x: Field, v: Field) -> Phase:
-        return _steps(target, hmc.integrator, x, v, hmc.step_size, int(hmc.steps))
-
-    return _profile(target, seed, layer_by_layer)
-
-
-def _steps(target: U1, integrator: Integrator, x: Field, v: Field, step_size: Any, number: int) -> Phase:
-    """A trajectory step by step."""
-
-    def step(xv: tuple[Field, Field], _: None) -> tuple[tuple[Field, Field], Phase]:
-        x, v = integrate(target, integrator, *xv, step_size, jnp.int32(1))
-        return (x, v), Phase(x, v, jnp.zeros(x.shape[-1], x.dtype))
-
-    return jax.lax.scan(step, (x, v), None, length=number)[1]
-
-
-def _profile(target: U1, seed: int, layer_by_layer: Any) -> Profile:
-    start, momentum = jax.random.split(jax.random.key(seed))
-    x = wrap_angle(target.exact_draws().draw(start, _CHAINS, jnp.dtype(jnp.result_type(float))))
-    v = target.momentum(momentum, x)
-
-    @eqx.filter_jit
-    def follow(target: U1, x: Field, v: Field) -> tuple[Any, ...]:
-        later = layer_by_layer(target, x, v)
-        begin = Phase(x, v, jnp.zeros(x.shape[-1], x.dtype))
-        all_of_it = jax.tree.map(lambda first, rest: jnp.concatenate([first[None], rest]), begin, later)
-        kinetic = 0.5 * jnp.sum(all_of_it.v**2, axis=(1, 2, 3))
-        action = jax.vmap(lambda y: jnp.sum(target.local_action(y), axis=(0, 1)))(all_of_it.x)
-        energy = action + kinetic - all_of_it.log_jacobian
-        return (
-            jax.vmap(target.plaquette)(all_of_it.x),
-            energy - energy[0],
-            jax.vmap(target.sine_charge)(all_of_it.x),
-            jax.vmap(plaquettes)(all_of_it.x),
-        )
-
-    plaquette, energy, charge, angles = (np.asarray(a) for a in follow(target, x, v))
-    # Among trajectories that conserve the energy, one that tunnels if any does.
-    tunnels = np.abs(np.rint(charge[-1] - charge[0])) > 0
-    best = int(np.argmin(np.abs(energy[-1]) + np.where(tunnels, 0, 1e6)))
-    shown = np.asarray(wrap_angle(jnp.asarray(angles[..., best])))
-    middle = tuple(side // 2 for side in target.lattice)
-    return Profile(
-        plaquette - target.exact()["plaquette"],
-        energy,
-        charge - charge[0],
-        np.roll(shown, middle, axis=(1, 2)),
-    )
+        return {name: np.asarray(values) for name, values in follow(self.target, self.x, self.v).items()}
 
 
-def profile_chart(profiles: dict[str, Profile], title: str) -> Chart:
+def _equilibrium(kernel: Kernel, seed: int) -> Field:
+    """Exact draws; else where the kernel has come to from a hot start."""
+    draws, root = kernel.target.exact_draws(), integer(seed, np.uint32)
+    carry = begin(kernel, draws, root, "hot", CHAINS)
+    if draws is None:
+        number = integer(_EQUILIBRATION)
+        schedule = Schedule(root, number, leaf(0.8))
+        carry, _ = advance(kernel, schedule, carry, integer(0), number, _EQUILIBRATION, tune=False)
+    return kernel.target.geometry.project(carry.state.x)
+
+
+def _step_by_step(hmc: HMC) -> Way:
+    number = int(hmc.steps)
+
+    def way(target: Target, x: Field, v: Momentum) -> Phase:
+        def step(xv: tuple[Field, Momentum], _: None) -> tuple[tuple[Field, Momentum], Phase]:
+            x, v = integrate(target, hmc.integrator, *xv, hmc.step_size, jnp.int32(1))
+            return (x, v), Phase(x, v, jnp.zeros(x.shape[-1], v.dtype))
+
+        return jax.lax.scan(step, (x, v), None, length=number)[1]
+
+    return way
+
+
+def profile_chart(profiles: Mapping[str, Profile], title: str, remark: str = "") -> Chart:
     """Median and central 68 % over the batch after each layer, a row for each sampler."""
     panels = []
     for (name, profile), colour in zip(profiles.items(), (VERMILION, BLUE), strict=False):
-        for label, values in zip(_PANELS, profile[:3], strict=True):
+        for quantity, values in profile.items():
             layers = list(range(len(values)))
             low, middle, high = (q.tolist() for q in np.quantile(values, (0.16, 0.5, 0.84), axis=1))
             band = Series(name, layers, low, "band", colour, upper=high)
-            panels.append(Panel("leapfrog layer", label, [band, Series(name, layers, middle, "line", colour)], name))
-    return Chart(
-        "layers",
-        title,
-        f"Median and central 68 % over {_CHAINS} trajectories from exact configurations. The trained sampler raises "
-        "the energy in the middle of the trajectory, moves the charge by one, and pays the energy back. Σ log|J| is "
-        "part of the energy that accept/reject looks at. The trained layers act forwards here; other chains "
-        "see the mirror image.",
-        panels,
-        columns=3,
+            panels.append(Panel("leapfrog layer", quantity, [band, Series(name, layers, middle, "line", colour)], name))
+    caption = (
+        f"Median and central 68 % over {CHAINS} trajectories from configurations in equilibrium.{remark} Σ log|J| is "
+        "part of the energy that accept/reject looks at. Trained layers are followed forwards here; proposals go "
+        "either way."
     )
+    return Chart("layers", title, caption, panels, columns=len(next(iter(profiles.values()))))
 
 
 def profile_film(profile: Profile, title: str) -> Film:
     """The distribution over the batch after each layer."""
-    edges = [_edges(values) for values in profile[:3]]
+    edges = {quantity: _edges(values) for quantity, values in profile.items()}
     frames = []
-    for layer in range(len(profile.energy)):
+    for layer in range(len(next(iter(profile.values())))):
         panels = []
-        for label, values, bins in zip(_PANELS, profile[:3], edges, strict=True):
+        for quantity, values in profile.items():
+            bins = edges[quantity]
             counts = np.histogram(np.clip(values[layer], bins[0], bins[-1]), bins)[0] / values.shape[1]
             centres = 0.5 * (bins[1:] + bins[:-1])
             bars = Series("trained", centres.tolist(), counts.tolist(), "bars", VERMILION)
-            panels.append(Panel(label, "fraction of the batch", [bars]))
-        frames.append(Frame(_after(layer), panels=panels))
-    return Film(
-        "layers-film",
-        title,
-        "The distributions of the figure above, layer by layer. The outermost bars hold everything beyond them.",
-        frames,
-    )
+            panels.append(Panel(quantity, "fraction of the batch", [bars]))
+        frames.append(Frame(after(layer), panels=panels))
+    caption = "The distributions of the figure above, layer by layer. The outermost bars hold everything beyond them."
+    return Film("layers-film", title, caption, frames)
 
 
 def _edges(values: NDArray[Any]) -> NDArray[Any]:
@@ -135,21 +142,6 @@ def _edges(values: NDArray[Any]) -> NDArray[Any]:
     return np.linspace(low, high if high > low else low + 1, _BINS + 1)
 
 
-def tunnelling_film(profile: Profile, title: str) -> Film:
-    """All plaquettes of one trajectory."""
-    frames = [
-        Frame(_after(layer), maps=[HeatMap("x_{P}", field.round(4).tolist())])
-        for layer, field in enumerate(profile.angles)
-    ]
-    return Film(
-        "tunnelling",
-        title,
-        "Plaquette angles of one configuration, the place of the defect in the middle, before, during and after a "
-        "trajectory that changes the charge by one.",
-        frames,
-        colour_label="x_{P}",
-    )
-
-
-def _after(layer: int) -> str:
+def after(layer: int) -> str:
+    """The label of a frame."""
     return "start" if layer == 0 else f"after layer {layer}"

@@ -693,7 +693,7 @@
     return html("div", { class: "legend", role: "group", "aria-label": "Show or hide" }, ...buttons);
   }
 
-  // ---------------------------------------------------------------- a map of the lattice
+  // ---------------------------------------------------------------- a heat map
 
   // Matplotlib's cyclic map twilight_shifted: both ends have the same dark colour, the middle is light.
   const CYCLE = [

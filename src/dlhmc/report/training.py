@@ -1,25 +1,25 @@
 """Charts of training runs."""
 
+import dataclasses
 import itertools
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from dlhmc.plans.training import TrainPlan
 from dlhmc.report.charts import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILION, Chart, Panel, Series
+from dlhmc.report.comparisons import symbol
 from dlhmc.runs import metrics
 from dlhmc.runs.checkpoint import Checkpoints
-from dlhmc.runs.config import ObjectTrainConfig, TrainConfig
-from dlhmc.runs.directory import open_run, require_newest, run_kind
+from dlhmc.runs.directory import is_of_objects, open_run, require_newest
+from dlhmc.runs.settings import TrainAmounts
+from dlhmc.settings import picked
+from dlhmc.theories import registry
 from dlhmc.training import learning_rate
 
-_CURVES = {
-    "loss": "loss L",
-    "acceptance": "acceptance A",
-    "tunnelling_rate": "tunnelling rate",
-    "gamma": "γ_{t}",
-    "rate": "learning rate",
-}
 _COLOURS = (BLACK, SKY, GREEN, ORANGE, BLUE, VERMILION, PURPLE, GREY)
+_TUNNELLING = "tunnelling_rate"
 
 
 class Family(NamedTuple):
@@ -34,46 +34,67 @@ class Training(NamedTuple):
     """A training run: its settings, and what it recorded."""
 
     path: Path
-    config: TrainConfig | ObjectTrainConfig
+    table: dict[str, Any]
+    #: None for objects that were made in Python
+    plan: TrainPlan | None
     rows: list[dict[str, Any]]
 
     @classmethod
     def open(cls, path: Path) -> "Training":
         """Finished or not."""
-        config: TrainConfig | ObjectTrainConfig
-        kind = run_kind(path)
-        if kind == "train":
-            directory, config = open_run(kind, TrainConfig, path)
-        else:
-            directory, config = open_run(kind, ObjectTrainConfig, path)
+        directory, table = open_run("train", path)
+        plan = None if is_of_objects(table) else TrainPlan.from_table(table, str(directory.config))
+        amounts = picked(TrainAmounts, table) if plan is None else plan.amounts
         checkpoints = Checkpoints(directory.checkpoints, run=directory.identity(), create=False, read_only=True)
         step, notes = checkpoints.newest_notes()
-        require_newest(path, checkpoints.passed_over or directory.what_is_lost(step, config.steps))
+        require_newest(path, checkpoints.passed_over or directory.what_is_lost(step, amounts.total))
         rows = metrics.read(directory.metrics, notes)
-        if isinstance(config, TrainConfig):  # the rate of an optimiser that was made in Python is not known
-            schedule = learning_rate(config.rate_schedule, config.learning_rate, config.steps, config.rate_warmup)
+        if plan is not None and (peak := plan.optimiser.learning_rate) is not None:
+            adam = plan.optimiser
+            schedule = learning_rate(adam.rate_schedule, peak, amounts.total, adam.rate_warmup)
             for row in rows:
                 row["rate"] = float(schedule(row["step"])) * row.get("rate_factor", 1.0)
-        return cls(path, config, rows)
+        return cls(path, table, plan, rows)
 
     @property
-    def beta(self) -> float | None:
-        """The coupling, where the settings name one."""
-        return self.config.beta if isinstance(self.config, TrainConfig) else None
+    def couplings(self) -> dict[str, float]:
+        """Settings of the target that training may change, in which runs of a family differ."""
+        if self.plan is None:
+            return {}
+        names = self.plan.target.build().couplings
+        return {name: value for name, value in dataclasses.asdict(self.plan.target).items() if name in names}
+
+    @property
+    def label(self) -> str:
+        """The couplings; the directory of a run that has none."""
+        theory = None if self.plan is None else self.plan.theory
+        named = (f"{symbol(theory, name)} = {value:g}" for name, value in self.couplings.items())
+        return ", ".join(named) or self.path.resolve().name
 
     @property
     def family(self) -> Family:
-        """Runs that differ in nothing but the coupling are shown together."""
-        config = self.config
-        if isinstance(config, ObjectTrainConfig):
-            return Family(config.trajectory, config.trajectory, self.path.resolve().name)
-        lattice = "" if config.lattice is None else "×".join(map(str, config.lattice))
-        name, layers = config.network, config.leapfrog_steps
-        return Family(f"{name}-{layers}", f"{layers} {name} layers", lattice or config.target)
+        """Runs of the same layers on targets that differ in nothing but couplings are shown together."""
+        if self.plan is None:
+            layers = str(self.table.get("trajectory", "layers made in Python"))
+            return Family(layers, layers, self.path.resolve().name)
+        theory, target = self.plan.theory, dataclasses.asdict(self.plan.target)
+        sizes = [
+            "×".join(map(str, value)) if isinstance(value, tuple) else f"{symbol(theory, name)} = {value}"
+            for name, value in target.items()
+            if name not in self.couplings
+        ]
+        name, number = self.plan.architecture.name, self.plan.architecture.leapfrog_steps
+        return Family(f"{name}-{number}", f"{number} {name} layers", ", ".join(sizes) or theory.name)
+
+    @property
+    def loss(self) -> str:
+        """What was minimised, in words."""
+        known = registry.losses().get(str(self.table.get("loss")))
+        return "L is a loss of one's own" if known is None else f"L = {known.meaning}"
 
 
 def training_charts(paths: Sequence[Path]) -> list[Chart]:
-    """Loss, acceptance, tunnelling, annealing and learning rate against the training step."""
+    """Loss, acceptance, tunnelling, couplings and learning rate against the training step."""
     families: dict[Family, list[Training]] = {}
     for training in map(Training.open, paths):
         families.setdefault(training.family, []).append(training)
@@ -81,27 +102,45 @@ def training_charts(paths: Sequence[Path]) -> list[Chart]:
 
 
 def _chart(family: Family, trainings: list[Training]) -> Chart:
-    trainings = sorted(trainings, key=lambda training: training.beta or 0.0)
+    trainings = sorted(trainings, key=lambda training: tuple(training.couplings.values()))
+    found = Counter(training.label for training in trainings)
+    labels = [
+        training.label if found[training.label] == 1 else f"{training.label}, {training.path.resolve().name}"
+        for training in trainings
+    ]
+    theory = None if trainings[0].plan is None else trainings[0].plan.theory
+    scheduled = dict.fromkeys(("gamma", *trainings[0].couplings))
+    curves = {
+        "loss": "loss L",
+        "acceptance": "acceptance A",
+        _TUNNELLING: "tunnelling rate",
+        **{name: f"{'γ' if name == 'gamma' else symbol(theory, name)}_{{t}}" for name in scheduled},
+        "rate": "learning rate",
+    }
     panels = []
-    for name, label in _CURVES.items():
+    for name, label in curves.items():
         series = [
             Series(
-                training.path.resolve().name if training.beta is None else f"β = {training.beta:g}",
-                [row["step"] for row in training.rows],
-                [row.get(name) for row in training.rows],
-                "line",
-                colour,
+                title, [row["step"] for row in training.rows], [row.get(name) for row in training.rows], "line", colour
             )
-            for training, colour in zip(trainings, itertools.cycle(_COLOURS), strict=False)
+            for title, training, colour in zip(labels, trainings, itertools.cycle(_COLOURS), strict=False)
         ]
         if any(value is not None for one in series for value in one.y):
             panels.append(Panel("training step", label, series))
     return Chart(
         f"training-{family.name}-{family.where.replace('×', 'x')}",
         f"Training of {family.layers}, {family.where}",
-        "Averages over the chunks of the runs. L = −A·(ΔQ_{ℝ})^{2} averaged over the batch for gauge theory, "
-        "−A·|Δx|^{2} for vectors, unless another loss was given; the tunnelling rate is the fraction of chains whose "
-        "charge changed in a step. A later coupling begins with the parameters of the one before.",
+        _caption(dict(zip(labels, trainings, strict=True))),
         panels,
         columns=3,
     )
+
+
+def _caption(trainings: dict[str, Training]) -> str:
+    losses = dict.fromkeys(training.loss for training in trainings.values())
+    sentences = ["Averages over the chunks of the runs.", f"{'; '.join(losses)}, averaged over the batch."]
+    if any(_TUNNELLING in row for training in trainings.values() for row in training.rows):
+        sentences.append("The tunnelling rate is the fraction of chains that changed their sector or mode in a step.")
+    if later := [label for label, training in trainings.items() if training.table.get("model")]:
+        sentences.append(f"From parameters trained before: {', '.join(later)}.")
+    return " ".join(sentences)

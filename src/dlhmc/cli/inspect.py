@@ -1,13 +1,21 @@
 """Commands that look: at runs, at configurations, at models, at the machine."""
 
 import dataclasses
+import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
 from dlhmc.cli.options import Compiling, Switch
 from dlhmc.cli.output import console, print_json, show_run
+from dlhmc.cli.planned import value_of
 from dlhmc.errors import ExitCode, UserError
+from dlhmc.settings import hints_of
+from dlhmc.theories import registry
+
+if TYPE_CHECKING:
+    from dlhmc.targets import Target
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,6 +29,8 @@ class Report(Compiling):
     """directories of runs: comparisons, training, sampling, reproductions"""
     out: Path = Path("report.html")
     """file to write; figures go into the folder figures beside it"""
+    curves: Path | None = None
+    """TOML file with curves to draw for reference, such as those of a paper"""
 
     def __call__(self) -> ExitCode:
         """Run the command."""
@@ -28,7 +38,7 @@ class Report(Compiling):
             raise UserError("There is nothing to report: give at least one directory of a run.")
         from dlhmc.report.command import report
 
-        report(self.directories, self.out, console())
+        report(self.directories, self.out, console(), self.curves)
         return ExitCode.OK
 
 
@@ -74,16 +84,16 @@ class Export:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Measure(Compiling):
-    """Measure observables of U(1) configurations that come from elsewhere, with errors and exact values.
+    """Measure observables of configurations that come from elsewhere, with errors and exact values.
 
-    The file holds links as angles, [configuration, 2, Lx, Lt] or [chain, configuration, 2, Lx, Lt].
-    Example: dlhmc measure links.npy --beta 7
+    The file holds an array [configuration, …] or [chain, configuration, …]. Its shape tells the size of the target;
+    what it does not tell, such as couplings, is given as options of the theory.
     """
 
     file: tyro.conf.Positional[Path]
-    """array of links: .npy, or HDF5 (.h5, .hdf5, .nc)"""
-    beta: float
-    """inverse coupling they were made at, for the exact values"""
+    """array of configurations: .npy, or HDF5 (.h5, .hdf5, .nc)"""
+    target: str | None = None
+    """the theory that they are of"""
     dataset: str | None = None
     """name of the array in an HDF5 file, if there is more than one that could be meant"""
     out: Path | None = None
@@ -91,16 +101,38 @@ class Measure(Compiling):
     json: Switch = False
     """print JSON instead of a table"""
 
+    @classmethod
+    def specialised(cls, arguments: list[str]) -> tuple[type[Any], Any]:
+        """With options for what the shape of an array does not tell."""
+        settings = registry.theory(value_of("--target", arguments) or registry.default()).settings
+        asked = {name: hint for name, hint in hints_of(settings).items() if name not in settings.told_by_shape}
+        fields = [
+            (name, Annotated[hint, tyro.conf.arg(help="of the theory, with which they were made")])
+            for name, hint in asked.items()
+        ]
+        made = dataclasses.make_dataclass(cls.__name__, fields, bases=(cls,), frozen=True, kw_only=True)
+        made.__doc__ = cls.__doc__
+        return made, tyro.MISSING_NONPROP
+
+    def _of_shape(self, shape: tuple[int, ...], given: dict[str, Any]) -> "Target":
+        theory = registry.theory(self.target or registry.default())
+        settings = theory.from_shape(shape, given)
+        if settings is None:
+            raise UserError(
+                f"An array of the shape {list(shape)} cannot hold configurations of the target {theory.name}."
+            )
+        return settings.build()
+
     def __call__(self) -> ExitCode:
         """Run the command."""
         from dlhmc.results.export import require_format
         from dlhmc.results.measuring import measure_file
-        from dlhmc.runs.config import require
 
-        require(0 < self.beta <= 10_000, "beta", self.beta, "a number above 0 and up to 10000")
         if self.out is not None:
             require_format(self.out)
-        measured = measure_file(self.file, self.beta, self.dataset)
+        general = {field.name for field in dataclasses.fields(Measure)}
+        given = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name not in general}
+        measured = measure_file(self.file, lambda shape: self._of_shape(shape, given), self.dataset)
         if self.json:
             print_json(measured.summary())
         else:
@@ -114,7 +146,7 @@ class Measure(Compiling):
 class Models:
     """List the trained models that come with the package, with what was measured for each.
 
-    Example: dlhmc models; dlhmc sample --model u1-b7
+    Example: dlhmc models; dlhmc sample --model NAME
     """
 
     json: Switch = False
@@ -122,7 +154,7 @@ class Models:
 
     def __call__(self) -> ExitCode:
         """Run the command."""
-        from dlhmc.models.shipped import describe, show
+        from dlhmc.cli.models import describe, show
 
         if self.json:
             print_json(describe())
@@ -147,7 +179,7 @@ class Doctor(Compiling):
     def __call__(self) -> ExitCode:
         """Run the command."""
         if self.directory is not None:
-            from dlhmc.runs.sampling import check_run
+            from dlhmc.plans.sampling import check_run
 
             code, rounding = check_run(self.directory, console(quiet=self.json))
             if self.json:
@@ -180,6 +212,12 @@ class Bench(Compiling):
 
     def __call__(self) -> ExitCode:
         """Run the command."""
+        folder = Path(__file__).parents[3]
+        if not (folder / "benchmarks" / "bench.py").is_file():
+            raise UserError(
+                "The benchmarks are not part of the installed package: run 'make bench' in a checkout of it."
+            )
+        sys.path.insert(0, str(folder))
         if self.scaling:
             from benchmarks.scaling import scaling as bench
         else:
