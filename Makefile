@@ -69,7 +69,7 @@ format: $(READY)  ## put the code into shape
 	@$(BIN)/ruff format .
 
 bench: $(READY)  ## speed against BlackJAX, NumPy and the machine's limits
-	@$(BIN)/dlhmc bench
+	@$(BIN)/python -m benchmarks
 
 soak: $(READY)  ## an hour of sampling (MINUTES=60): constant speed, memory and open files
 	@$(BIN)/python scripts/soak.py --minutes $(or $(MINUTES),60) --out soak

@@ -13,24 +13,23 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from benchmarks import network_bench
-from benchmarks.stopwatch import Contestant, fastest
 from jaxtyping import Array, Float
 from rich.console import Console
 from rich.markdown import Markdown
 
+from benchmarks import network_bench
+from benchmarks.stopwatch import Contestant, fastest
 from dlhmc.errors import UserError
-from dlhmc.kernels import DLHMC, HMC, Kernel, State
-from dlhmc.kernels.tuning import StepSizeTuner
-from dlhmc.models import model as models
-from dlhmc.models.model import ModelConfig
-from dlhmc.names import NetworkName
+from dlhmc.kernels import DLHMC, HMC, Kernel
 from dlhmc.numerics import trig
-from dlhmc.runs.engine import Carry, Schedule, advance
+from dlhmc.runs.loop import PLAIN
+from dlhmc.runs.sampling import Sampler, compiled_chunk
+from dlhmc.runs.settings import SampleAmounts
 from dlhmc.storage import tables
 from dlhmc.targets.contract import ExactDraws
-from dlhmc.theories.u1.action import U1
+from dlhmc.theories.u1.architectures import DefectArchitecture, PatchArchitecture
 from dlhmc.theories.u1.radial import default_radii
+from dlhmc.theories.u1.wilson import U1
 
 LATTICE = (16, 16)
 BETA = 7.0
@@ -80,33 +79,30 @@ def _draw(draws: ExactDraws, chains: int) -> Links:
 
 
 def _contestants(chains: int) -> dict[str, Contestant]:
-    """All start from the same configurations in equilibrium; long enough calls to time, about 50 ms each."""
+    """All start in equilibrium; long enough calls to time, about 50 ms each."""
     target = U1(LATTICE, BETA)
     x = _draw(target.exact_draws(), chains)
     trajectories = max(2, 2560 // chains)
     return {
-        OURS: _ours(HMC(target, STEP_SIZE, STEPS), x, trajectories),
-        DEFECT: _ours(_learned(target, "defect"), x, trajectories),
-        PATCH: _ours(_learned(target, "patch"), x, trajectories),
+        OURS: _ours(HMC(target, STEP_SIZE, STEPS), chains, trajectories),
+        DEFECT: _ours(_learned(target, DefectArchitecture), chains, trajectories),
+        PATCH: _ours(_learned(target, PatchArchitecture), chains, trajectories),
         BARE: _bare(target, x, trajectories * STEPS),
         BLACKJAX: _blackjax(x, trajectories),
         NUMPY: _numpy(np.asarray(x), 10 if chains > 1 else 200),
     }
 
 
-def _learned(target: U1, network: NetworkName) -> DLHMC:
+def _learned(target: U1, kind: type[DefectArchitecture]) -> DLHMC:
     """A kernel with as many layers as HMC has steps, not trained."""
-    config = ModelConfig(network, STEPS, (16,), step_size=STEP_SIZE, radii=default_radii(8.0))
-    return DLHMC(target, models.build(config, target, jax.random.key(0)))
+    architecture = kind(leapfrog_steps=STEPS, step_size=STEP_SIZE, radii=default_radii(8.0))
+    return DLHMC(target, architecture.completed(target).build(target, jax.random.key(0)))
 
 
-def _ours(kernel: Kernel, x: Links, trajectories: int) -> Contestant:
+def _ours(kernel: Kernel, chains: int, trajectories: int) -> Contestant:
     """The compiled loop of `dlhmc sample`: momenta, trajectory, accept/reject, observables, records."""
-    carry = Carry(State(x), StepSizeTuner.start(jnp.asarray(STEP_SIZE)))
-    schedule = Schedule(jnp.asarray(np.uint32(1)), jnp.asarray(np.int32(0)), jnp.asarray(0.8))
-    first, count = jnp.asarray(np.int32(0)), jnp.asarray(np.int32(trajectories))
-    call = lambda: advance(kernel, schedule, carry, first, count, trajectories, False)  # noqa: E731
-    return Contestant(call, trajectories * STEPS)
+    amounts = SampleAmounts(chains=chains, chunk=trajectories, start="exact")
+    return Contestant(compiled_chunk(Sampler(kernel), amounts, PLAIN), trajectories * STEPS)
 
 
 def _bare(target: U1, x: Links, steps: int) -> Contestant:
@@ -209,7 +205,7 @@ def _report(times: dict[str, dict[int, float]], limits: Limits, rounds: int) -> 
     return f"""# Speed of a leapfrog step
 
 Time of one leapfrog step of one chain: 2D U(1), {LATTICE[0]}×{LATTICE[1]}, β = {BETA:g}, float32, trajectories of
-{STEPS} steps from the same configurations in equilibrium; the fastest of {rounds} rounds in which all took their
+{STEPS} steps from configurations in equilibrium; the fastest of {rounds} rounds in which all took their
 turn. Measured by `dlhmc bench` (`make bench`), JAX {jax.__version__} on {jax.devices()[0].device_kind},
 {platform.machine()}. Absolute times are those of this machine; the ratios are what counts.
 

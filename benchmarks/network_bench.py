@@ -8,28 +8,36 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from benchmarks.stopwatch import Contestant, fastest
 
-from dlhmc.kernels import DLHMC, State
-from dlhmc.kernels.tuning import StepSizeTuner
-from dlhmc.numerics.leaves import integer
-from dlhmc.runs import engine, training
-from dlhmc.runs.config import TrainConfig
+from benchmarks.stopwatch import Contestant, fastest
+from dlhmc.kernels import DLHMC
+from dlhmc.numerics.leaves import integer, on_host
+from dlhmc.plans.training import TrainPlan
+from dlhmc.runs import sampling, training
+from dlhmc.runs.loop import PLAIN
+from dlhmc.runs.sampling import Sampler
+from dlhmc.runs.settings import SampleAmounts
 from dlhmc.storage import tables
-from dlhmc.training import Inputs
+from dlhmc.training import Inputs, advance
+
+
+class Networks(NamedTuple):
+    """What is measured: dense networks on a lattice, and how many chains."""
+
+    lattice: tuple[int, int]
+    hidden: tuple[int, ...]
+    leapfrog_steps: int
+    chains: int
+
+    def plan(self) -> TrainPlan:
+        """Their training run."""
+        return TrainPlan.from_table(
+            self._asdict() | {"target": "u1", "network": "dense", "beta": 7.0, "burn_in": 0, "start": "hot"}
+        )
+
 
 # The shape of the paper.
-_LATTICE = (16, 16)
-PAPER = TrainConfig(
-    network="dense",
-    lattice=_LATTICE,
-    beta=7.0,
-    hidden=(256, 256, 256),
-    leapfrog_steps=10,
-    chains=128,
-    burn_in=0,
-    start="hot",
-)
+PAPER = Networks(lattice=(16, 16), hidden=(256, 256, 256), leapfrog_steps=10, chains=128)
 _SQUARE = 2048
 _TRAJECTORIES, _TRAINING_STEPS = 4, 3
 
@@ -44,27 +52,29 @@ class Rates(NamedTuple):
     compilation: float
 
 
-def flops_of_sampling(config: TrainConfig) -> int:
+def flops_of_sampling(networks: Networks) -> int:
     """Those of the products in one trajectory of all chains: four evaluations of a network in each layer.
 
     Input (cos x, sin x, vector), hidden layers, three heads. Training counts three times as much: one product
     forward and two backward.
     """
-    size, hidden = 2 * math.prod(config.lattice or _LATTICE), config.hidden
+    size, hidden = 2 * math.prod(networks.lattice), networks.hidden
     weights = 3 * size * hidden[0] + sum(a * b for a, b in itertools.pairwise(hidden))
     weights += hidden[-1] * 3 * size
-    return 2 * weights * config.chains * 4 * config.leapfrog_steps
+    return 2 * weights * networks.chains * 4 * networks.leapfrog_steps
 
 
-def measure(config: TrainConfig, rounds: int, square: int = _SQUARE) -> Rates:
+def measure(networks: Networks, rounds: int, square: int = _SQUARE) -> Rates:
     """Everything in turn, so that a busy machine is busy for all."""
-    algorithm, draws = training.plan(config)
-    state = training.begin_state(config, algorithm, draws)
+    plan = networks.plan()
+    algorithm, trajectory, _ = plan.build()
+    amounts = SampleAmounts(chains=networks.chains, chunk=_TRAJECTORIES, start="hot")
+    sample = sampling.compiled_chunk(Sampler(DLHMC(algorithm.target, trajectory)), amounts, PLAIN)
+    _, state = training.prepare(algorithm, trajectory, plan.amounts)
+    inputs = Inputs(on_host(algorithm), integer(0, np.uint32), integer(1), integer(_TRAINING_STEPS))
     started = time.perf_counter()
-    inputs = _training_inputs(algorithm)
-    train = training.advance.lower(inputs, state, _TRAINING_STEPS).compile()  # type: ignore[attr-defined]
+    train = advance.lower(inputs, state, _TRAINING_STEPS).compile()  # type: ignore[attr-defined]
     compilation = time.perf_counter() - started
-    sampled = DLHMC(algorithm.target, jax.tree.map(jnp.copy, state.trajectory)), jnp.copy(state.x)
     latest = [state]  # training uses a state up
 
     def train_on() -> Any:
@@ -73,19 +83,19 @@ def measure(config: TrainConfig, rounds: int, square: int = _SQUARE) -> Rates:
 
     matrix = jnp.ones((square, square), jnp.float32)
     # The heads, for the chains that go in one direction.
-    weight = jnp.ones((6 * math.prod(config.lattice or _LATTICE), config.hidden[-1]), jnp.float32)
-    units = jnp.ones((config.hidden[-1], config.chains // 2), jnp.float32)
+    weight = jnp.ones((6 * math.prod(networks.lattice), networks.hidden[-1]), jnp.float32)
+    units = jnp.ones((networks.hidden[-1], networks.chains // 2), jnp.float32)
     product = jax.jit(jnp.matmul)
     seconds = fastest(
         {
             "square": Contestant(lambda: product(matrix, matrix), 1),
             "narrow": Contestant(lambda: product(weight, units), 1),
-            "sampling": _sampling(*sampled),
+            "sampling": Contestant(sample, _TRAJECTORIES),
             "training": Contestant(train_on, _TRAINING_STEPS),
         },
         rounds,
     )
-    work = flops_of_sampling(config)
+    work = flops_of_sampling(networks)
     return Rates(
         square=2 * square**3 / seconds["square"],
         narrow=2 * weight.size * units.shape[1] / seconds["narrow"],
@@ -95,23 +105,9 @@ def measure(config: TrainConfig, rounds: int, square: int = _SQUARE) -> Rates:
     )
 
 
-def _training_inputs(algorithm: Any) -> Inputs:
-    numbers = (integer(1), integer(_TRAINING_STEPS))
-    return Inputs(algorithm, integer(0, np.uint32), *numbers)
-
-
-def _sampling(kernel: DLHMC, x: Any) -> Contestant:
-    """The compiled loop of `dlhmc sample`, observables and records included."""
-    carry = engine.Carry(State(x), StepSizeTuner.start(jnp.ones(())))
-    schedule = engine.Schedule(jnp.asarray(np.uint32(1)), jnp.asarray(np.int32(0)), jnp.asarray(0.8))
-    first, count = jnp.asarray(np.int32(0)), jnp.asarray(np.int32(_TRAJECTORIES))
-    call = lambda: engine.advance(kernel, schedule, carry, first, count, _TRAJECTORIES, False)  # noqa: E731
-    return Contestant(call, _TRAJECTORIES)
-
-
-def report(config: TrainConfig, rates: Rates, rounds: int) -> str:
+def report(networks: Networks, rates: Rates, rounds: int) -> str:
     """A section for the report of `dlhmc bench`."""
-    work, lattice = flops_of_sampling(config), config.lattice or _LATTICE
+    work, lattice = flops_of_sampling(networks), networks.lattice
     rows = [
         ["product of large matrices", "", f"{rates.square / 1e9:.0f}", "1"],
         ["product of one network's heads, half of the chains", "", f"{rates.narrow / 1e9:.0f}", _part(rates, "narrow")],
@@ -124,8 +120,8 @@ def report(config: TrainConfig, rates: Rates, rounds: int) -> str:
     warning = "\n**The machine was busy with other work: the last column means nothing.**\n" if disturbed else ""
     return f"""## Networks
 
-A trajectory with dense networks of {list(config.hidden)} hidden units at N_LF = {config.leapfrog_steps}, and a step of
-training it, {config.chains} chains of {lattice[0]}×{lattice[1]} U(1), float32, against what the machine
+A trajectory with dense networks of {list(networks.hidden)} hidden units at N_LF = {networks.leapfrog_steps}, and a
+step of training it, {networks.chains} chains of {lattice[0]}×{lattice[1]} U(1), float32, against what the machine
 reaches with large matrices ({_SQUARE}²) in the same {rounds} rounds. Only the products of the networks count as work,
 {work / 1e9:.2f} Gflop a trajectory and three times as many for training; the rest of a step (force, trigonometry,
 Jacobian, accept/reject, Adam, guards) takes time and counts nothing.

@@ -15,15 +15,16 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, Any, Literal, cast
 
-from benchmarks.stopwatch import Contestant, fastest
 from rich.console import Console
 from rich.markdown import Markdown
 
+from benchmarks.stopwatch import Contestant, fastest
 from dlhmc.errors import UserError
 from dlhmc.machine.processes import Membership, join
+from dlhmc.plans.sampling import SamplePlan
+from dlhmc.plans.training import TrainPlan
 from dlhmc.runs import sampling, training
-from dlhmc.runs.config import SampleConfig, TrainConfig
-from dlhmc.runs.loop import Conditions
+from dlhmc.runs.loop import ExecutionOptions
 from dlhmc.storage.tables import markdown
 
 Work = Literal["sampling", "training"]
@@ -32,7 +33,8 @@ WORKS: tuple[Work, ...] = ("sampling", "training")
 NUMBERS = (1, 2, 4)
 # On each device where the work of a device is fixed; as much as on two of them where the whole is.
 CHAINS = 128
-_LATTICE: dict[str, Any] = {"lattice": (16, 16), "beta": 7.0, "start": "hot"}
+_LATTICE: dict[str, Any] = {"target": "u1", "lattice": (16, 16), "beta": 7.0, "start": "hot"}
+_CHECKOUT = Path(__file__).resolve().parents[1]
 # A call takes a good part of a second on one core.
 _STEPS: dict[Work, int] = {"sampling": 400, "training": 100}
 
@@ -107,15 +109,11 @@ def _started(setup: Setup) -> Iterator[Callable[[], None]]:
     count = setup.number if setup.kind == "processes" else 1
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-    program = [
-        sys.executable,
-        "-c",
-        "from benchmarks.scaling import serve; serve()",
-        json.dumps(dataclasses.asdict(setup)),
-    ]
+    program = [sys.executable, "-m", "benchmarks.scaling", json.dumps(dataclasses.asdict(setup))]
     started = [
         subprocess.Popen(  # noqa: S603 - our own program
             [*program, str(port), str(number)],
+            cwd=_CHECKOUT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -167,8 +165,15 @@ def serve() -> None:
 def _program(setup: Setup) -> Callable[[], None]:
     """The compiled loop of a run, without what the host does between chunks."""
     steps = _STEPS[setup.work]
-    conditions = Conditions(devices=setup.number if setup.kind == "devices" else 1)
+    options = ExecutionOptions(devices=setup.number if setup.kind == "devices" else 1)
+    table = _LATTICE | {"chains": setup.chains, "chunk": steps}
     if setup.work == "sampling":
-        config = SampleConfig(**_LATTICE, chains=setup.chains, step_size=0.1, leapfrog_steps=10, chunk=steps)
-        return sampling.compiled_chunk(config, conditions)
-    return training.compiled_chunk(TrainConfig(**_LATTICE, chains=setup.chains, chunk=steps, burn_in=0), conditions)
+        sampled = SamplePlan.from_table(table | {"step_size": 0.1, "leapfrog_steps": 10})
+        return sampling.compiled_chunk(sampled.build()[0], sampled.amounts, options)
+    trained = TrainPlan.from_table(table | {"burn_in": 0})
+    algorithm, trajectory, _ = trained.build()
+    return training.compiled_chunk(algorithm, trajectory, trained.amounts, options)
+
+
+if __name__ == "__main__":
+    serve()

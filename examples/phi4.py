@@ -1,12 +1,12 @@
-"""A lattice scalar field φ⁴ in two dimensions: a target of one's own, trained with the magnetisation in the loss.
+"""A lattice scalar field φ⁴ in two dimensions: a target of your own, trained with the magnetisation in the loss.
 
     S(φ) = Σ_x [ −2κ Σ_μ φ_x φ_{x+μ} + φ_x² + λ (φ_x² − 1)² ]
 
-Around κ_c the magnetisation M has two lobes, ±m, between which HMC crosses ever more rarely. Run it with
+Around κ_c the magnetisation M has two lobes, ±m, between which HMC crosses less and less often. Run it with
 
     python examples/phi4.py
 
-It trains, and prints both samplers side by side: --help lists sizes.
+It trains a sampler and prints it beside HMC; --help lists the sizes.
 """
 
 import argparse
@@ -18,9 +18,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Float, Key
 
 import dlhmc
+from dlhmc.geometry import Field, FlatSpace, Geometry, PerChain, sum_sites
 from dlhmc.names import Start
 from dlhmc.numerics import rng
-from dlhmc.targets.contract import Field, PerChain, sum_sites
 from dlhmc.testing import check_loss, check_target
 
 
@@ -35,6 +35,8 @@ class Phi4(dlhmc.Target):
     # Not M alone: a sampler that only learns to change its sign would look perfect.
     slow: ClassVar[Mapping[str, float | None]] = {"magnetisation": 0.0, "absolute_magnetisation": None}
 
+    couplings: ClassVar[tuple[str, ...]] = ("gamma", "kappa")
+
     lattice: tuple[int, int] = eqx.field(static=True)
     kappa: Float[Array, ""]
     lam: Float[Array, ""]
@@ -45,9 +47,9 @@ class Phi4(dlhmc.Target):
         self.kappa, self.lam, self.gamma = (jnp.asarray(value, float) for value in (kappa, lam, gamma))
 
     @property
-    def shape(self) -> tuple[int, ...]:
+    def geometry(self) -> FlatSpace:
         """One number for each site."""
-        return self.lattice
+        return FlatSpace(self.lattice)
 
     def local_action(self, x: Field) -> Field:
         """The terms of each site; each link belongs to the site it starts from."""
@@ -71,10 +73,6 @@ class Phi4(dlhmc.Target):
         energy = sum_sites(self.local_action(x)) / (self.lattice[0] * self.lattice[1])
         m = self.magnetisation(x)
         return {"magnetisation": m, "absolute_magnetisation": jnp.abs(m), "energy": energy}
-
-    def slow_variance(self, name: str) -> float | None:
-        """A magnetisation changes by any amount."""
-        return None
 
     def start(self, key: Key[Array, ""], kind: Start, chains: int, dtype: jnp.dtype) -> Field:
         """Hot: independent normal fields; cold: all fields 1."""
@@ -148,7 +146,7 @@ def main(arguments: Sequence[str] | None = None) -> dlhmc.Comparison:
     check_target(target)
     check_loss(magnetisation_loss, target)
 
-    def network(key: Key[Array, ""], shape: tuple[int, ...], features: int) -> LocalNetwork:
+    def network(key: Key[Array, ""], geometry: Geometry) -> LocalNetwork:
         return LocalNetwork(key, options.width)
 
     trajectory = dlhmc.build_trajectory(target, network, layers=options.layers, mask="checkerboard", step_size=0.2)

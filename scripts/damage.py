@@ -23,18 +23,22 @@ import numpy as np
 import zarr
 from rich.console import Console
 
-from dlhmc.comparison.command import compare, show_results
-from dlhmc.comparison.config import CompareConfig
+from dlhmc.cli.output import show_run
 from dlhmc.errors import ExitCode, UserError
+from dlhmc.models.model import Model
 from dlhmc.numerics.leaves import by_name, digest
-from dlhmc.report.comparisons import Comparison, cost_table
+from dlhmc.plans import sampling, training
+from dlhmc.plans.comparing import ComparePlan
+from dlhmc.plans.sampling import SamplePlan
+from dlhmc.plans.training import TrainPlan
+from dlhmc.report.comparisons import ComparedRun
+from dlhmc.report.costs import cost_table
+from dlhmc.report.families import Family
 from dlhmc.report.sampling import sampling_chart, sampling_table
 from dlhmc.report.training import training_charts
 from dlhmc.results.samples import load_samples
-from dlhmc.runs import sampling, training
-from dlhmc.runs.config import SampleConfig, TrainConfig
 from dlhmc.runs.directory import run_kind
-from dlhmc.theories.u1.action import U1
+from dlhmc.theories.u1.wilson import U1
 
 SAMPLE: dict[str, Any] = {
     "lattice": (4, 4),
@@ -43,9 +47,17 @@ SAMPLE: dict[str, Any] = {
     "trajectories": 60,
     "warmup": 20,
     "start": "cold",
+    "chunk": 20,
 }
-CHUNK = 20
-TRAIN: dict[str, Any] = {"lattice": (4, 4), "beta": 2.0, "chains": 4, "steps": 20, "burn_in": 1, "start": "cold"}
+TRAIN: dict[str, Any] = {
+    "lattice": (4, 4),
+    "beta": 2.0,
+    "chains": 4,
+    "steps": 20,
+    "burn_in": 1,
+    "start": "cold",
+    "chunk": 5,
+}
 COMPARE: dict[str, Any] = {
     "lattice": (4, 4),
     "beta": 2.0,
@@ -72,9 +84,9 @@ def sweep(directory: Path) -> collections.Counter[str]:
     counts: collections.Counter[str] = collections.Counter(wrong=0)
     screen = Console(file=io.StringIO())
     for name in ("one", "other"):
-        seed = 1 if name == "one" else 2
-        training.train(TrainConfig(**TRAIN, seed=seed, chunk=5), directory / "train" / name, screen)
-        compare(CompareConfig(**COMPARE, seed=seed), directory / "compare" / name, screen, quiet=True)
+        seed = {"seed": 1 if name == "one" else 2}
+        TrainPlan.from_table(TRAIN | seed).run(directory / "train" / name, screen)
+        ComparePlan.from_table(COMPARE | seed).run(directory / "compare" / name, screen, quiet=True)
     before = sampling_runs(directory / "sample")
     for kind, commands in COMMANDS.items():
         one, other = directory / kind / "one", directory / kind / "other"
@@ -91,9 +103,9 @@ def sweep(directory: Path) -> collections.Counter[str]:
 
 def sampling_runs(directory: Path) -> dict[str, Any]:
     """Two runs of the same kind, and what the commands give for the first if it had ended one checkpoint before."""
-    shorter = SAMPLE | {"trajectories": SAMPLE["trajectories"] - CHUNK}
-    for name, settings, seed in (("one", SAMPLE, 1), ("other", SAMPLE, 2), ("shorter", shorter, 1)):
-        sampling.sample(SampleConfig(**settings, seed=seed, chunk=CHUNK), directory / name, Console(quiet=True))
+    shorter = {"trajectories": SAMPLE["trajectories"] - SAMPLE["chunk"]}
+    for name, change in (("one", {}), ("other", {"seed": 2}), ("shorter", shorter)):
+        SamplePlan.from_table(SAMPLE | change).run(directory / name, Console(quiet=True))
     return {"summary": summary(directory / "shorter") | {"is_of_an_earlier_checkpoint": True}}
 
 
@@ -183,7 +195,7 @@ DAMAGES: dict[str, Callable[[Path, Path], bool]] = {
 
 def summary(path: Path) -> Any:
     """`dlhmc summary`."""
-    found = sampling.show_results(path, Console(file=io.StringIO()))
+    found = show_run(path, Console(file=io.StringIO()))
     says_so = any("results of an earlier checkpoint" in warning for warning in found["warnings"])
     numbers = {key: value for key, value in found.items() if "second" not in key and key != "warnings"}
     return numbers | {"is_of_an_earlier_checkpoint": says_so}
@@ -209,7 +221,7 @@ def resumed(path: Path) -> Any:
 
 def sampled(path: Path) -> Any:
     """The parameters that `dlhmc sample --model` would use."""
-    trajectory = sampling.learned_kernel(str(path), U1((4, 4), 2.0)).trajectory
+    trajectory = Model.open(str(path)).trajectory(U1((4, 4), 2.0))
     return {name: digest(np.asarray(leaf)) for name, leaf in by_name(eqx.filter(trajectory, eqx.is_array)).items()}
 
 
@@ -226,16 +238,15 @@ def curves(path: Path) -> Any:
 
 def compared(path: Path) -> Any:
     """`dlhmc summary` of a comparison."""
-    run_kind(path)
-    return show_results(path, Console(file=io.StringIO()))
+    return show_run(path, Console(file=io.StringIO()))
 
 
 def races(path: Path) -> Any:
     """The section of a comparison in `dlhmc report`."""
     run_kind(path)
-    comparison = Comparison.open(path)
+    comparison = ComparedRun.open(path)
     histories = [comparison.history(entry, "charge") for entry in comparison.results.entries]
-    return cost_table([comparison]).rows, [digest(history) for history in histories]
+    return cost_table(Family([comparison], "beta"), "hits").rows, [digest(history) for history in histories]
 
 
 COMMANDS: dict[str, dict[str, Command]] = {

@@ -13,7 +13,8 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
-from dlhmc.cli import COMMANDS, run
+from dlhmc.cli import commands, run
+from dlhmc.theories import registry
 
 _OPTIONS = "<!-- options -->"
 # Pages that stand beside the folder of documentation, and are linked from it.
@@ -58,7 +59,13 @@ def _draw(source: str, *_: Any, **__: Any) -> str:
 
 
 def _options() -> str:
-    return "\n\n".join(f"## {name}\n\n```text\n{_help([name, '--help'])}```" for name in COMMANDS)
+    """All commands, the one that trains once for each network: their options differ."""
+    default = registry.theory(registry.default()).network
+    others = [["train", "--network", name] for name in registry.architectures() if name != default]
+    pages: list[list[str]] = []
+    for name in commands():
+        pages += [[name], *(others if name == "train" else [])]
+    return "\n\n".join(f"## {' '.join(page)}\n\n```text\n{_help([*page, '--help'])}```" for page in pages)
 
 
 def _help(arguments: list[str]) -> str:

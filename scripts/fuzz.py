@@ -3,14 +3,16 @@
     python scripts/fuzz.py --inputs 10000
 
 Mutations are of two kinds. Accidents change bytes of a file; where a checksum guards it, what is read afterwards must
-be what was saved. Strangers change its meaning and make every checksum fit; then whatever is read must at least be
-sane. No input may raise anything but UserError, run code, open a file elsewhere, write one, or take much memory.
+be what was saved. Strangers change its meaning and make every checksum fit, in this file and in others; then whatever
+is read must at least be sane. No input may raise anything but UserError, run code, open a file elsewhere, write one, or
+take much memory.
 """
 
 import argparse
 import collections
 import dataclasses
 import functools
+import hashlib
 import io
 import json
 import os
@@ -22,37 +24,42 @@ import tempfile
 import traceback
 import warnings
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, ClassVar, NoReturn
+from typing import Any, NoReturn
 
+import damage
 import equinox as eqx
 import google_crc32c
 import jax
 import numpy as np
+from numcodecs.zstd import Zstd
 from rich.console import Console
 
 from dlhmc.comparison import table
-from dlhmc.comparison.config import CompareConfig
-from dlhmc.comparison.results import NOTHING, Entry, Quantity, Results, to_json
+from dlhmc.comparison.results import Entry, Quantity, Results, to_json
 from dlhmc.comparison.streams import Streams
 from dlhmc.errors import UserError
-from dlhmc.models import model as models
-from dlhmc.models.model import ModelConfig
+from dlhmc.models.model import Model, describe, save
 from dlhmc.numerics.leaves import by_name, digest
-from dlhmc.report.comparisons import Comparison
-from dlhmc.report.sampling import sampling_table
-from dlhmc.runs import config as configuration
-from dlhmc.runs import metrics, sampling, targets, training
+from dlhmc.plans import sampling, training
+from dlhmc.plans.comparing import ComparePlan
+from dlhmc.plans.sampling import SamplePlan
+from dlhmc.plans.training import TrainPlan
+from dlhmc.report.comparisons import ComparedRun
+from dlhmc.report.contents import build_page
+from dlhmc.report.curves import read_curves
 from dlhmc.runs.checkpoint import Checkpoints
-from dlhmc.runs.config import SampleConfig, TrainConfig
-from dlhmc.runs.directory import RunDirectory, manifest, open_run, write_json
-from dlhmc.runs.history import History, Rows
-from dlhmc.runs.precision import Precision
-from dlhmc.storage.files import fingerprint, sealed
-from dlhmc.theories.u1.action import U1
-from dlhmc.theories.u1.reproduction.config import ReproduceConfig
+from dlhmc.runs.directory import RunDirectory, manifest, write_json
+from dlhmc.runs.history import History, _plain
+from dlhmc.runs.metrics import MetricsFile
+from dlhmc.runs.sampling import require_history
+from dlhmc.settings import read_table, to_toml
+from dlhmc.storage.files import fingerprint, sealed, write_arrays
+from dlhmc.theories import registry
+from dlhmc.theories.u1.reproduction.settings import ReproduceSettings
+from dlhmc.theories.u1.theory import U1Settings
 
 MOST_SECONDS, MOST_MEGABYTES = 60, 400
 #: values that no file should hold in the place of another
@@ -63,26 +70,42 @@ HOSTILE: list[Any] = [
 ]  # fmt: skip
 
 
-class Subject:
-    """A kind of file: how it is made, mutated by a stranger, and loaded."""
+Read = Callable[[], Any]
+Mutation = Callable[[bytes, random.Random], bytes]
 
-    def __init__(
-        self,
-        name: str,
-        file: Path,
-        read: Callable[[], Any],
-        stranger: Callable[[bytes, random.Random], bytes],
-        *,
-        guarded: bool,
-        after: Callable[[], None] = lambda: None,
-    ) -> None:
-        self.name, self.file, self.read, self.stranger = name, file, read, stranger
-        #: whether a checksum tells of accidents
-        self.guarded = guarded
-        #: makes checksums elsewhere fit what a stranger did
-        self.after = after
-        self.original = file.read_bytes()
-        self.expected = read()
+
+@dataclasses.dataclass
+class Subject:
+    """A kind of file: where it is, all that loads it, by name, and how a stranger would change it."""
+
+    name: str
+    file: Path
+    reads: Mapping[str, Read]
+    stranger: Mutation
+    #: of the run that it is part of: there, other files vouch for it
+    run: Path | None = None
+    #: whether a checksum tells of accidents
+    guarded: bool = True
+
+    def __post_init__(self) -> None:
+        files = [self.file] if self.run is None else [file for file in self.run.rglob("*") if file.is_file()]
+        self._originals = {file: file.read_bytes() for file in files}
+        # The first time imports what reading needs, too.
+        self.expected = {name: read() for name, read in self.reads.items()}
+
+    def mutate(self, chance: random.Random, *, accident: bool) -> bool:
+        """Change the file; false if it is the same afterwards."""
+        data = (bytes_changed if accident else self.stranger)(self._originals[self.file], chance)
+        self.file.write_bytes(data)
+        if self.run is not None and not accident:
+            vouch(self.run, self.file)
+        return data != self._originals[self.file]
+
+    def restore(self) -> None:
+        """All files as they were."""
+        for file, data in self._originals.items():
+            if file.read_bytes() != data:
+                file.write_bytes(data)
 
 
 def main() -> int:
@@ -102,54 +125,52 @@ def fuzz(directory: Path, inputs: int, seed: int = 1) -> collections.Counter[str
     made = subjects(directory)
     counts: collections.Counter[str] = collections.Counter(inputs=inputs, wrong=0)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    with watched(directory) as events:
-        for number in range(inputs):
-            subject = made[number % len(made)]
-            chance = random.Random(f"{seed}/{number}")  # noqa: S311
-            accident = chance.random() < 0.5
-            data = bytes_changed(subject.original, chance) if accident else subject.stranger(subject.original, chance)
-            subject.file.write_bytes(data)
-            if not accident:
-                subject.after()
-            trouble = judge(subject, counts, events, accident=accident and data != subject.original)
-            grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
-            if grown > MOST_MEGABYTES:
-                trouble = f"memory has grown by {grown:.0f} MB"
-                before += int(1024 * grown)
-            if trouble:
-                counts["wrong"] += 1
-                sys.stdout.write(f"{subject.name}, --seed {seed}, input {number}: {trouble}\n")
-                sys.stdout.flush()
-            subject.file.write_bytes(subject.original)
-            subject.after()
+    for number in range(inputs):
+        subject = made[number % len(made)]
+        chance = random.Random(f"{seed}/{number}")  # noqa: S311
+        accident = chance.random() < 0.5
+        changed = subject.mutate(chance, accident=accident)
+        troubles = judge(subject, directory, counts, accident=accident and changed)
+        grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+        if grown > MOST_MEGABYTES:
+            troubles.append(f"memory has grown by {grown:.0f} MB")
+            before += int(1024 * grown)
+        if troubles:
+            counts["wrong"] += 1
+            sys.stdout.write(f"{subject.name}, --seed {seed}, input {number}: {'; '.join(troubles)}\n")
+            sys.stdout.flush()
+        subject.restore()
     return counts
 
 
-def judge(subject: Subject, counts: collections.Counter[str], events: list[str], *, accident: bool) -> str:
-    """Load, and say what is wrong with how that went."""
-    events.clear()
-    trouble = ""
+def judge(subject: Subject, directory: Path, counts: collections.Counter[str], *, accident: bool) -> list[str]:
+    """Load by all means, and say what is wrong with how that went."""
+    troubles = []
     signal.signal(signal.SIGALRM, _too_long)
-    signal.alarm(MOST_SECONDS)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            found = subject.read()
-    except UserError as error:
-        counts[f"{subject.name}: refused"] += 1
-        if "\n" in str(error) or len(str(error)) > 12_000:
-            trouble = f"not one sentence: {str(error)[:300]!r}"
-    except (Exception, SystemExit, RecursionError):
-        trouble = traceback.format_exc(limit=-4)
-    else:
-        counts[f"{subject.name}: read"] += 1
-        if accident and subject.guarded and found != subject.expected:
-            trouble = f"an accident went unnoticed: {str(found)[:200]}"
-    finally:
-        signal.alarm(0)
-    if events:
-        trouble += f" events: {events[:5]}"
-    return trouble
+    for name, read in subject.reads.items():
+        trouble = ""
+        signal.alarm(MOST_SECONDS)
+        try:
+            with warnings.catch_warnings(), watched(directory) as events:
+                warnings.simplefilter("ignore")
+                found = read()
+        except UserError as error:
+            counts[f"{subject.name}: refused"] += 1
+            if "\n" in str(error) or len(str(error)) > 12_000:
+                trouble = f"not one sentence: {str(error)[:300]!r}"
+        except (Exception, SystemExit, RecursionError):
+            trouble = traceback.format_exc(limit=-4)
+        else:
+            counts[f"{subject.name}: read"] += 1
+            if accident and subject.guarded and found != subject.expected[name]:
+                trouble = f"an accident went unnoticed: {str(found)[:200]}"
+        finally:
+            signal.alarm(0)
+        if events:
+            trouble += f" events: {events[:5]}"
+        if trouble:
+            troubles.append(f"{name}: {trouble}")
+    return troubles
 
 
 def _too_long(*_: object) -> NoReturn:
@@ -159,11 +180,22 @@ def _too_long(*_: object) -> NoReturn:
 _watching: list[tuple[str, list[str]]] = []
 
 
+@contextmanager
+def watched(directory: Path) -> Iterator[list[str]]:
+    """Events of the interpreter that must not come while a loader runs, which writes nothing."""
+    events: list[str] = []
+    _watching.append((os.path.realpath(directory), events))
+    try:
+        yield events
+    finally:
+        _watching.clear()
+
+
 def _audit(event: str, arguments: tuple[Any, ...]) -> None:
     """Note what no loader may do."""
     if not _watching:
         return
-    directory, events = _watching[-1]
+    directory, events = _watching[0]
     if event == "open":
         path, mode, flags = arguments
         writing = isinstance(flags, int) and flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT)
@@ -183,28 +215,6 @@ def _audit(event: str, arguments: tuple[Any, ...]) -> None:
 
 
 sys.addaudithook(_audit)
-
-
-@contextmanager
-def watched(directory: Path) -> Iterator[list[str]]:
-    """Events of the interpreter that must not come; loading writes nothing."""
-    events: list[str] = []
-    _Guard.events = events
-    _Guard.directory = os.path.realpath(directory)
-    yield events
-
-
-class _Guard:
-    """Switches the watch on while a loader runs, and off while this script prepares files."""
-
-    events: ClassVar[list[str]] = []
-    directory: ClassVar[str] = ""
-
-    def __enter__(self) -> None:
-        _watching.append((self.directory, self.events))
-
-    def __exit__(self, *_: object) -> None:
-        _watching.clear()
 
 
 # Mutations.
@@ -250,15 +260,17 @@ def value_changed(value: Any, chance: random.Random) -> Any:
     return chance.choice(HOSTILE)
 
 
-def json_of_stranger(data: bytes, chance: random.Random, run: Callable[[], str] = lambda: "") -> bytes:
-    """Another table, sealed."""
-    content = json.loads(data)
-    content.pop("sha256", None)
-    for _ in range(chance.choice([1, 1, 2, 4])):
-        content = value_changed(content, chance)
-        if not isinstance(content, dict):
-            return json.dumps(content).encode()
-    return json.dumps(sealed(content, run())).encode()
+def json_of_stranger(run: str = "") -> Mutation:
+    """Another table, sealed for the run."""
+
+    def mutate(data: bytes, chance: random.Random) -> bytes:
+        content = json.loads(data)
+        content.pop("sha256", None)
+        for _ in range(chance.choice([1, 1, 2, 4])):
+            content = value_changed(content, chance)
+        return json.dumps(sealed(content, run) if isinstance(content, dict) else content).encode()
+
+    return mutate
 
 
 def toml_of_stranger(data: bytes, chance: random.Random) -> bytes:
@@ -274,361 +286,345 @@ def toml_of_stranger(data: bytes, chance: random.Random) -> bytes:
     return "\n".join(lines).encode(errors="surrogatepass")
 
 
-def model_of_stranger(data: bytes, chance: random.Random) -> bytes:
-    """A model file with other arrays or another description, its checksums made to fit."""
-    arrays, description = archive_and_text(data, "description")
-    raw: dict[str, bytes] = {}
-    if chance.random() < 0.7:
-        raw = arrays_changed(arrays, chance)
-    else:
-        part = chance.choice(["model", "target", None])
-        if part is None:
-            description = value_changed(description, chance)
+def archive_of_stranger(text: str | None = None, parts: Sequence[str | None] = ()) -> Mutation:
+    """An archive with other arrays, or another table in one of these parts or anywhere; its checksums made to fit."""
+
+    def mutate(data: bytes, chance: random.Random) -> bytes:
+        arrays, about = archive(data, text)
+        raw: dict[str, bytes] = {}
+        if text is None or chance.random() < 0.5:
+            raw = arrays_changed(arrays, chance)
+            about |= fitting(about, arrays, chance)
         else:
-            description[part] = value_changed(description[part], chance)
-    if isinstance(description, dict) and "sha256" in description and chance.random() < 0.95:
-        description["sha256"] = {name: digest(array) for name, array in arrays.items()}
-    return archive_of_stranger(arrays, raw, "description", description, chance)
+            part = chance.choice(parts)
+            about = value_changed(about, chance) if part is None else about | {part: value_changed(about[part], chance)}
+        if text == "record" and isinstance(about, dict):
+            about = sealed({key: value for key, value in about.items() if key != "sha256"})
+        content = np.frombuffer(json.dumps(about).encode(errors="surrogatepass"), np.uint8)
+        return archived(arrays if text is None else arrays | {text: content}, raw, chance)
+
+    return mutate
 
 
-def checkpoint_of_stranger(data: bytes, chance: random.Random) -> bytes:
-    """A checkpoint with other arrays or another record, its checksums made to fit."""
-    arrays, record = archive_and_text(data, "record")
-    raw: dict[str, bytes] = {}
-    del record["sha256"]
-    if chance.random() < 0.5:
-        raw = arrays_changed(arrays, chance)
-        record["digests"] = {name: digest(array) for name, array in arrays.items()}
-        if chance.random() < 0.5:
-            record["kinds"] = {name: f"{array.dtype}{list(array.shape)}" for name, array in arrays.items()}
-    else:
-        part = chance.choice(["notes", "notes", "notes", "kinds", "digests", None])
-        if part is None:
-            record = value_changed(record, chance)
-        else:
-            record[part] = value_changed(record[part], chance)
-    return archive_of_stranger(arrays, raw, "record", sealed(record) if isinstance(record, dict) else record, chance)
-
-
-def archive_and_text(data: bytes, text: str) -> tuple[dict[str, Any], Any]:
+def archive(data: bytes, text: str | None) -> tuple[dict[str, Any], Any]:
     """The arrays of an archive, and the table beside them."""
-    with np.load(io.BytesIO(data), allow_pickle=False) as archive:
-        arrays = {name: archive[name] for name in archive.files}
-    return arrays, json.loads(arrays.pop(text).tobytes())
+    with np.load(io.BytesIO(data), allow_pickle=False) as found:
+        arrays = {name: found[name] for name in found.files}
+    return arrays, {} if text is None else json.loads(arrays.pop(text).tobytes())
+
+
+def fitting(about: Mapping[str, Any], arrays: Mapping[str, Any], chance: random.Random) -> dict[str, Any]:
+    """What a model or a checkpoint says of its arrays."""
+    digests = {name: digest(array) for name, array in arrays.items()}
+    kinds = {name: f"{array.dtype}{list(array.shape)}" for name, array in arrays.items()}
+    if "kinds" not in about:
+        return {"sha256": digests}
+    return {"digests": digests} | ({"kinds": kinds} if chance.random() < 0.5 else {})
+
+
+def archived(arrays: Mapping[str, Any], raw: Mapping[str, bytes], chance: random.Random) -> bytes:
+    """Whatever is asked for, in an archive."""
+    buffer = io.BytesIO()
+    method = chance.choice([zipfile.ZIP_DEFLATED, zipfile.ZIP_DEFLATED, zipfile.ZIP_STORED, zipfile.ZIP_LZMA])
+    with zipfile.ZipFile(buffer, "w", method) as out:
+        for name, array in arrays.items():
+            file = io.BytesIO()
+            np.lib.format.write_array(file, array, allow_pickle=False)
+            out.writestr(f"{name}.npy", raw.get(name, file.getvalue()))
+        for name in raw.keys() - arrays.keys():
+            out.writestr(f"{name}.npy", raw[name])
+    return buffer.getvalue()
 
 
 def arrays_changed(arrays: dict[str, Any], chance: random.Random) -> dict[str, bytes]:
     """Another array in the place of one of them; returned are those that NumPy would not write."""
     name = chance.choice(list(arrays))
-    raw: dict[str, bytes] = {}
     array = arrays[name]
     kind = chance.randrange(7)
     if kind == 0:
-        arrays[name] = array.astype(chance.choice([np.float64, np.int32, np.complex64, np.float16, np.bool_]))
+        arrays[name] = array.astype(chance.choice([np.float64, np.int32, np.complex64, np.float16, np.bool_, "U3"]))
     elif kind == 1:
         arrays[name] = array.reshape(-1)[: chance.randrange(array.size + 1)]
-    elif kind == 2 and array.dtype.kind == "f" and array.size:
+    elif kind == 2:
         first = np.arange(array.size).reshape(array.shape) == 0
-        arrays[name] = np.where(first, chance.choice([np.nan, np.inf, 1e300]), array.astype(np.float64))
+        arrays[name] = np.where(first, chance.choice([np.nan, np.inf, 1e300, 1e9]), array.astype(np.float64))
     elif kind == 3:
         del arrays[name]
     elif kind == 4:
         shape = chance.choice([(10**12,), (2**40, 2**40), (-1,), (0, 10**15), array.shape])
         descr = chance.choice(["<f4", "|O", "<f8", "<M8[s]", "[('a', '<f4')]", "<U1000000"])
         header = f"{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}".encode()
-        raw[name] = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + array.tobytes()
+        return {name: b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + array.tobytes()}
     elif kind == 5:
-        raw[chance.choice(["../../evil", "/tmp/evil", name])] = bytes(chance.choice([0, 10, 10**7]))  # noqa: S108
-    elif kind == 6:
+        other = chance.choice(["../../evil", "/tmp/evil", name])  # noqa: S108
+        return {other: bytes(chance.choice([0, 10, 10**7]))}
+    else:
         arrays[name] = np.zeros(10**6, array.dtype)
-    return raw
-
-
-def archive_of_stranger(
-    arrays: dict[str, Any], raw: dict[str, bytes], name: str, table: Any, chance: random.Random
-) -> bytes:
-    """Whatever is asked for, in an archive."""
-    text = json.dumps(table).encode(errors="surrogatepass")
-    buffer = io.BytesIO()
-    method = chance.choice([zipfile.ZIP_DEFLATED, zipfile.ZIP_DEFLATED, zipfile.ZIP_STORED, zipfile.ZIP_LZMA])
-    with zipfile.ZipFile(buffer, "w", method) as archive_out:
-        for key, value in (arrays | {name: np.frombuffer(text, np.uint8)}).items():
-            if key not in raw:
-                file = io.BytesIO()
-                np.lib.format.write_array(file, value, allow_pickle=False)
-                archive_out.writestr(f"{key}.npy", file.getvalue())
-        for key, content in raw.items():
-            archive_out.writestr(f"{key}.npy", content)
-    return buffer.getvalue()
+    return {}
 
 
 def chunk_of_stranger(data: bytes, chance: random.Random) -> bytes:
-    """A chunk whose CRC fits, around other compressed bytes."""
-    body = bytes_changed(data[:-4], chance)
-    return body + google_crc32c.value(body).to_bytes(4, "little")
+    """A chunk whose CRC fits, around other numbers or other compressed bytes."""
+    body = bytearray(data[:-4])
+    if chance.random() < 0.5:
+        body = bytearray(bytes_changed(body, chance))
+    else:
+        numbers = np.frombuffer(Zstd().decode(bytes(body)), np.uint8).copy()
+        at = 4 * chance.randrange(len(numbers) // 4)
+        value = chance.choice([np.nan, np.inf, -np.inf, 3e38, -1e30, 1e-40, 0])
+        numbers[at : at + 4] = np.frombuffer(np.float32(value).tobytes(), np.uint8)
+        body = bytearray(Zstd().encode(numbers))
+    return bytes(body) + google_crc32c.value(bytes(body)).to_bytes(4, "little")
 
 
 def metadata_of_stranger(data: bytes, chance: random.Random) -> bytes:
     """Metadata of the history that say something else."""
     content = json.loads(data)
-    for _ in range(chance.choice([1, 1, 3])):
+    # Some attributes are tables, as texts.
+    tables = [name for name in ("quantities", "diagnostics") if name in content["attributes"]]
+    for name in tables if chance.random() < 0.5 else ():
+        inner = value_changed(json.loads(content["attributes"][name]), chance)
+        content["attributes"][name] = json.dumps(inner)
+    for _ in range(chance.choice([0, 1, 3])):
         content = value_changed(content, chance)
     return json.dumps(content).encode()
 
 
+def vouch(run: Path, changed: Path) -> None:
+    """Make all checksums of a run fit a file that a stranger has changed, in the other files."""
+    identity = fingerprint(run / "config.toml")
+
+    def reseal(name: str, change: Callable[[dict[str, Any]], Any], seal: str = "") -> None:
+        if (file := run / name) != changed and file.exists():
+            content = json.loads(file.read_bytes())
+            content.pop("sha256")
+            change(content)
+            file.write_bytes(json.dumps(sealed(content, seal)).encode())
+
+    def entries(content: dict[str, Any]) -> None:
+        for entry in content["entries"]:
+            entry["history_sha256"] = fingerprint(run / entry["history"])
+
+    model = run / "model.npz"
+    reseal("manifest.json", lambda content: content["inputs"].update({"config.toml": identity}))
+    reseal("summary.json", lambda c: c.update(model_sha256=fingerprint(model)) if model.exists() else None, identity)
+    reseal("results.json", entries, identity)
+    for file in (run / "checkpoints").glob("*.npz"):
+        if file != changed:
+            arrays, record = archive(file.read_bytes(), "record")
+            del record["sha256"]
+            record["run"] = identity
+            if changed.name == "metrics.jsonl":
+                data = changed.read_bytes()
+                record["notes"]["metrics"] = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+            record["notes"]["history"] = digests_of(run / "history.zarr", record["notes"].get("history"), changed)
+            write_arrays(file, arrays, {"record": sealed(record)}, compressed=False)
+
+
+def digests_of(path: Path, saved: dict[str, str] | None, changed: Path) -> dict[str, str] | None:
+    """What the checkpoint of a finished run vouches for in its history."""
+    if saved is None or not changed.is_relative_to(path):
+        return saved
+    if changed.name == "zarr.json":
+        return saved | {"zarr.json": History(None, path)._fingerprint_of_metadata()}  # type: ignore[arg-type]
+    name = changed.relative_to(path).parts[0]
+    try:
+        rows = np.asarray(History.open(path, "r").array(name)[:])
+    except Exception:  # a chunk that nobody can read
+        return saved
+    return saved | {name: hashlib.sha256(_plain(rows)).hexdigest()}
+
+
 # Subjects.
+
+of_model = archive_of_stranger("description", ["model", "target", None])
+of_checkpoint = archive_of_stranger("record", ["notes", "notes", "notes", "kinds", "digests", None])
 
 
 def subjects(directory: Path) -> list[Subject]:
     """All kinds of files that commands load."""
-    return [
-        *configurations(directory / "configurations"),
-        *model_files(directory / "models"),
-        *histories(directory / "history"),
-        *runs(directory / "run"),
-        *trained(directory / "trained"),
-        *comparisons(directory / "comparison"),
-    ]
-
-
-def guarded_read(read: Callable[[], Any]) -> Callable[[], Any]:
-    """Watched by the interpreter's own audit."""
-
-    def reading() -> Any:
-        with _Guard():
-            return read()
-
-    return reading
-
-
-def subject(name: str, file: Path, read: Callable[[], Any], stranger: Any, **more: Any) -> Subject:
-    """With the watch on, after a first time that imports what it needs."""
-    read()
-    return Subject(name, file, guarded_read(read), stranger, **more)
+    made: list[Subject] = []
+    registry.results()  # imports what shows results of theories' own runs
+    for make in (configurations, model_files, sampled, trained, compared):
+        made += make(directory / make.__name__)
+    return made
 
 
 def configurations(path: Path) -> Iterator[Subject]:
     """TOML by hand, without a checksum."""
     path.mkdir()
-    kinds = (
-        SampleConfig(),
-        TrainConfig(radii=(0.0, 1.0)),
-        CompareConfig(model=("a",)),
-        ReproduceConfig(betas=(2.0,), budgets=(1.0,)),
-    )
-    for config in kinds:
-        file = path / f"{type(config).__name__}.toml"
-        configuration.save(config, file)
-        read = functools.partial(configuration.load, type(config), file)
-        yield subject("configuration", file, read, toml_of_stranger, guarded=False)
+    kinds: dict[Any, dict[str, Any]] = {
+        SamplePlan: {},
+        TrainPlan: {"radii": (0.0, 1.0)},
+        ComparePlan: {"model": ("a",)},
+        ReproduceSettings: {"betas": (2.0,), "budgets": (1.0,)},
+    }
+    for kind, given in kinds.items():
+        file = path / f"{kind.__name__}.toml"
+        file.write_text(to_toml(kind.from_table(given).table()), encoding="utf-8")
+        read = lambda kind=kind, file=file: kind.from_table(read_table(file), str(file))  # noqa: E731
+        yield Subject("configuration", file, {"a plan": read}, toml_of_stranger, guarded=False)
+    file = path / "curves.toml"
+    curve = {"name": "a", "against": "beta", "x": [2.0, 3.0], "y": [1.0, 2.0], "target": {"lattice": [4, 4]}}
+    file.write_text(to_toml({"curve": [curve, curve | {"dashed": True}]}), encoding="utf-8")
+    yield Subject("configuration", file, {"curves": lambda: read_curves(file)}, toml_of_stranger, guarded=False)
+
+
+TARGET = U1Settings((4, 4), 2.0)
+NETWORKS: dict[str, dict[str, Any]] = {
+    "dense": {"hidden": (4,)},
+    "defect": {"radii": (0.0, 1.0, 2.0)},
+    "patch": {"radii": (0.0, 1.0, 2.0), "hidden": (4,), "window": 3},
+}
+
+
+def model_file(file: Path, network: str) -> None:
+    """Of small layers with random parameters."""
+    target, numbers = TARGET.build(), np.random.default_rng(1)
+    architecture = registry.architecture(network)(leapfrog_steps=2, **NETWORKS[network]).completed(target)
+
+    def drawn(leaf: Any) -> Any:
+        values = numbers.normal(size=leaf.shape)
+        return (values > 0) if leaf.dtype == bool else values.astype(leaf.dtype)
+
+    like = eqx.filter_eval_shape(lambda: architecture.build(target, jax.random.key(0)))
+    trajectory = jax.tree.map(lambda leaf: drawn(leaf) if isinstance(leaf, jax.ShapeDtypeStruct) else leaf, like)
+    described = describe(architecture, {"name": "u1"} | dataclasses.asdict(TARGET), symmetric=False)
+    save(file, trajectory, described | {"training": {"steps": 1}})
+
+
+def parameters(model: Model) -> dict[str, str]:
+    """What a model has learned, which must be finite."""
+    arrays = by_name(eqx.filter(model.trajectory(TARGET.build()), eqx.is_array))
+    if not all(np.all(np.isfinite(array)) for array in arrays.values()):
+        raise AssertionError("numbers that are not finite were let in")
+    return {name: digest(np.asarray(array)) for name, array in arrays.items()}
 
 
 def model_files(path: Path) -> Iterator[Subject]:
     """Of all networks, and what it takes to use them."""
     path.mkdir()
-    target = U1((4, 4), 2.0)
-    numbers = np.random.default_rng(1)
-
-    @functools.cache
-    def like(config: ModelConfig) -> Any:
-        return eqx.filter_eval_shape(models.build, config, target, jax.random.key(0))
-
-    for network in ("dense", "defect", "patch"):
-        config = ModelConfig(network, 2, (4,), radii=() if network == "dense" else (0.0, 1.0, 2.0), window=3)
-
-        def drawn(leaf: Any) -> Any:
-            values = numbers.normal(size=leaf.shape)
-            return (values > 0) if leaf.dtype == bool else values.astype(leaf.dtype)
-
-        trajectory = jax.tree.map(
-            lambda leaf: drawn(leaf) if isinstance(leaf, jax.ShapeDtypeStruct) else leaf, like(config)
-        )
+    for network in NETWORKS:
         file = path / f"{network}.npz"
-        description = {"model": dataclasses.asdict(config), "target": {"name": "u1", "lattice": [4, 4], "beta": 2.0}}
-        models.save(file, trajectory, description | {"symmetric": False, "training": {"steps": 1}})
+        model_file(file, network)
+        name, wanted = str(file), Model.open(str(file)).architecture
 
-        def read(file: Path = file) -> dict[str, str]:
-            settings = targets.settings_of_model(str(file), architecture=True)
-            built_from, _ = models.read_config(file)
-            SampleConfig(
-                model=str(file), **{key: settings[key] for key in ("target", "lattice", "beta") if key in settings}
-            )
-            TrainConfig(model=str(file), **settings)
-            targets.require_target_of_model(file, "u1", (4, 4))
-            loaded = models.load(file, like(built_from))
-            arrays = by_name(eqx.filter(loaded, eqx.is_array))
-            if not all(np.all(np.isfinite(array)) for array in arrays.values()):
-                raise AssertionError("numbers that are not finite were let in")
-            return {name: digest(np.asarray(array)) for name, array in arrays.items()} | {"settings": str(settings)}
+        def sample(name: str = name) -> Any:
+            return SamplePlan.from_table(sampling.defaults_of_model(name) | {"model": name})
 
-        yield subject("model", file, read, model_of_stranger, guarded=True)
+        def train(name: str = name) -> Any:
+            return TrainPlan.from_table(training.defaults_of_model(name) | {"model": name})
 
+        def use(name: str = name, wanted: Any = wanted) -> Any:
+            model = Model.open(name)
+            model.require_target("u1", TARGET)
+            model.require_architecture(wanted)
+            return parameters(model)
 
-def histories(path: Path) -> Iterator[Subject]:
-    """Chunks and metadata; a stranger can make the fingerprints of the checkpoint fit."""
-    row = {
-        "charge": np.zeros(4, np.float32),
-        "energy_change": np.zeros(4, np.float32),
-        "accepted": np.zeros(4, np.int8),
-    }
-    numbers = np.random.default_rng(1)
-    field = np.zeros((2, 2, 2, 4), np.float32)
-    history = History.create(path, 50, row, [25, 50], field, {"beta": 2.0})
-    history.write(0, {name: (numbers.random((40, 4)) < 0.5).astype(values.dtype) for name, values in row.items()})
-    history.write_configuration(0, field + 1)
-    saved = history.digests()
-    current = dict(saved)
-
-    def read() -> list[float]:
-        store = History.open(path, "r")
-        store.verify((50, 4), 40, 1, current)
-        return [Rows(store.array(name), 40).total() for name in row]
-
-    def fit() -> None:
-        current["zarr.json"] = history._fingerprint_of_metadata()
-
-    for name in ("charge/c/0/0", "energy_change/c/0/0", "accepted/c/0/0", "kept/c/0"):
-        yield subject("history, chunks", path / name, read, chunk_of_stranger, guarded=True)
-    for name in ("zarr.json", "charge/zarr.json"):
-        yield subject("history, metadata", path / name, read, metadata_of_stranger, guarded=True, after=fit)
+        reads = {"sample --model": sample, "train --from": train, "use of a model": use}
+        yield Subject("model", file, reads, of_model)
 
 
-def runs(path: Path) -> Iterator[Subject]:
-    """Manifest, summary, metrics and checkpoints of a run."""
+def reads_of(kind: str, path: Path) -> dict[str, Read]:
+    """All that commands make of a run, but for going on with it."""
+    commands = damage.COMMANDS[kind].items()
+    return {name: lambda command=command: command(path) for name, command in commands if "resume" not in name}
+
+
+def sampled(path: Path) -> Iterator[Subject]:
+    """Every file of a sampling run."""
+    kept = {"keep_configurations": 2}
+    work, _ = SamplePlan.from_table(damage.SAMPLE | kept).run(path, Console(quiet=True), show_results=False)
+    *older, newest = sorted((path / "checkpoints").iterdir(), key=lambda file: int(file.stem))
+    for file in older:  # else it would stand in for a newer one
+        file.unlink()
+
+    def go_on() -> Any:
+        plan = sampling.reopened(path)
+        history = History.open(path / "history.zarr", "r")
+        found = Checkpoints(path / "checkpoints", run=RunDirectory(path).identity(), create=False, read_only=True)
+        step, carry, _ = found.restore(work.carry, functools.partial(require_history, plan.amounts, history))
+        return step, [digest(np.asarray(leaf)) for leaf in jax.tree.leaves(carry)]
+
+    reads = reads_of("sample", path) | {"resume": go_on, "page": lambda: len(build_page([path]).sections)}
+    yield from files_of_run(path, reads)
+    yield Subject("checkpoint", newest, reads, of_checkpoint, path)
+    for name in ("charge/c/0/0", "energy_change/c/0/0", "accepted/c/0/0", "configurations/c/1/0/0/0/0", "kept/c/0"):
+        yield Subject("history, chunks", path / "history.zarr" / name, reads, chunk_of_stranger, path)
+    for name in ("zarr.json", "zarr.json", "charge/zarr.json"):
+        yield Subject("history, metadata", path / "history.zarr" / name, reads, metadata_of_stranger, path)
+
+
+def files_of_run(path: Path, reads: Mapping[str, Read]) -> Iterator[Subject]:
+    """Those that runs of all kinds have."""
+    identity = fingerprint(path / "config.toml")
+    yield Subject("manifest", path / "manifest.json", reads, json_of_stranger(), path)
+    yield Subject("settings", path / "config.toml", reads, toml_of_stranger, path)
+    for name in ("summary", "results"):
+        if (file := path / f"{name}.json").exists():
+            yield Subject(name, file, reads, json_of_stranger(identity), path)
+    if (file := path / "metrics.jsonl").exists():
+        yield Subject("metrics", file, reads, bytes_changed, path)
+
+
+def begun(kind: str, settings: Mapping[str, Any], path: Path) -> str:
+    """A run directory of which the rest is to be made; what tells it from others."""
     path.mkdir()
-    config = SampleConfig(lattice=(4, 4), beta=2.0, chains=4, trajectories=50)
-    configuration.save(config, path / "config.toml")
-    run = fingerprint(path / "config.toml")
-    write_json(path / "manifest.json", manifest("sample", 1, ["cpu: cpu"]) | {"inputs": {"config.toml": run}})
-    moment = {"mean": 0.5, "error": 0.1, "exact": 0.4, "z": 1.0}
-    tau = {"value": 1.0, "error": 0.1, "window": 3, "frozen": False, "lower_bound": 0.5}
-    summary = {"plaquette": moment, "charge_squared": moment, "sine_charge_squared": moment, "tau_int_charge": tau}
-    summary |= {"tau_int_sine_charge": tau, "acceptance": 0.5, "microseconds_per_trajectory": 1.0, "chains": 4}
-    write_json(path / "summary.json", summary | {"trajectories": 50, "leapfrog_steps": 20}, run)
-    lines = metrics.MetricsFile(path / "metrics.jsonl")
-    for step in (10, 20):
-        lines.append({"step": step, "acceptance": 0.5})
-    lines.close()
-    notes = lines.seal()
-
-    def sealed_by_stranger(data: bytes, chance: random.Random) -> bytes:
-        return json_of_stranger(data, chance, lambda: run)
-
-    def read_run() -> Any:
-        return open_run("sample", SampleConfig, path)[1]
-
-    yield subject("manifest", path / "manifest.json", read_run, json_of_stranger, guarded=True)
-    yield subject("manifest", path / "config.toml", read_run, toml_of_stranger, guarded=True)
-    yield subject("summary", path / "summary.json", lambda: sampling_table(path), sealed_by_stranger, guarded=True)
-    read_metrics = functools.partial(metrics.read, path / "metrics.jsonl", notes)
-    yield subject("metrics", path / "metrics.jsonl", read_metrics, bytes_changed, guarded=True)
-    yield from checkpoints(path, config, notes)
+    (path / "config.toml").write_text(to_toml(settings), encoding="utf-8")
+    identity = fingerprint(path / "config.toml")
+    write_json(path / "manifest.json", manifest(kind, 1, ["cpu: cpu"]) | {"inputs": {"config.toml": identity}})
+    return identity
 
 
 def trained(path: Path) -> Iterator[Subject]:
-    """The summary of a training run."""
-    path.mkdir()
-    configuration.save(TrainConfig(lattice=(4, 4), beta=2.0), path / "config.toml")
-    run = fingerprint(path / "config.toml")
-    figures = {"loss": -0.5, "acceptance": 0.5, "steps": 10, "seconds": 1.0, "model_sha256": "0"}
-    write_json(
-        path / "summary.json", figures | {"nonfinite_rejected": 0, "nonfinite_fraction": 0.0, "warnings": ["w"]}, run
-    )
+    """Every file of a training run."""
+    identity = begun("train", TrainPlan.from_table(damage.TRAIN).table(), path)
+    model_file(path / "model.npz", "defect")
+    figures = {"loss": -0.5, "acceptance": 0.5, "steps": 20, "seconds": 1.0, "nonfinite_rejected": 0}
+    figures |= {"nonfinite_fraction": 0.0, "warnings": ["w"], "model_sha256": fingerprint(path / "model.npz")}
+    write_json(path / "summary.json", figures, identity)
+    lines = MetricsFile(path / "metrics.jsonl")
+    for step in (10, 20):
+        lines.append({"step": step, "acceptance": 0.5, "loss": -0.5, "gamma": 1.0, "rate_factor": 1.0})
+    lines.close()
+    notes = lines.seal() | {"seconds": 1.5, "nonfinite": 0, "recent": {"loss": [-0.5, None]}}
+    Checkpoints(path / "checkpoints", run=identity).save(20, {"x": np.zeros(4, np.float32)}, notes)
     screen = Console(file=io.StringIO(), width=200)
-
-    def sealed_by_stranger(data: bytes, chance: random.Random) -> bytes:
-        return json_of_stranger(data, chance, lambda: run)
-
-    def read() -> Any:
-        return training.show_results(path, screen)
-
-    yield subject("summary", path / "summary.json", read, sealed_by_stranger, guarded=True)
+    reads = reads_of("train", path) | {"summary": lambda: damage.show_run(path, screen)}
+    yield from files_of_run(path, reads)
+    yield Subject("checkpoint", path / "checkpoints" / "20.npz", reads, of_checkpoint, path)
+    yield Subject("model", path / "model.npz", reads, of_model, path)
 
 
-def checkpoints(path: Path, config: SampleConfig, notes: dict[str, Any]) -> Iterator[Subject]:
-    """Of a run that `dlhmc summary` reads the notes of, and `dlhmc resume` the arrays."""
-    row = {"charge": np.zeros(config.chains, np.float32), "accepted": np.zeros(config.chains, np.int8)}
-    history = History.create(path / "history.zarr", config.trajectories, row, [], np.zeros((2, 2, 2, 4)), {})
-    history.write(0, {name: np.ones((10, *values.shape), values.dtype) for name, values in row.items()})
-    precision = Precision(1, 1e-5, 1e-6, 1e-7)._asdict()
-    notes = notes | {"seconds": 1.5, "precision": precision, "step_size": 0.1, "history": history.digests()}
-    tree = {"x": np.arange(32, dtype=np.float32).reshape(2, 4, 4), "key": np.zeros(2, np.uint32), "on": np.array(True)}
-    step = config.warmup + 10
-    Checkpoints(path / "checkpoints", run=RunDirectory(path).identity()).save(step, tree, notes)
-
-    def read() -> Any:
-        directory, loaded = open_run("sample", SampleConfig, path)
-        found = sampling.measured(directory, loaded)
-        metrics.read(path / "metrics.jsonl", notes)
-        opened = Checkpoints(path / "checkpoints", run=directory.identity(), create=False, read_only=True)
-        check = functools.partial(sampling.require_history, loaded, found.history)
-        restored = opened.restore(tree, check)
-        metrics.read(path / "metrics.jsonl", restored[2])
-        return found.rows, found.seconds, found.precision, str(restored)
-
-    for _ in range(2):
-        yield subject("checkpoint", path / f"checkpoints/{step}.npz", read, checkpoint_of_stranger, guarded=True)
-
-
-def comparisons(path: Path) -> Iterator[Subject]:
-    """Results and histories of a comparison."""
-    (path / "histories").mkdir(parents=True)
-    config = CompareConfig(lattice=(4, 4), beta=2.0, chains=4)
-    configuration.save(config, path / "config.toml")
-    run = fingerprint(path / "config.toml")
-    streams = Streams(("charge", "sine_charge"), "charge", 4)
-    streams.extend({name: np.arange(40.0).reshape(10, 4) for name in ("charge", "sine_charge")})
-    file = path / "histories" / "a.npz"
-    streams.save(file)
-    moment = {"mean": 0.5, "error": 0.1, "exact": 0.4, "z": 1.0}
-    tau = {"value": 1.0, "error": 0.1, "window": 3, "frozen": False, "lower_bound": 0.5}
+def compared(path: Path) -> Iterator[Subject]:
+    """Every file of a comparison."""
+    identity = begun("compare", ComparePlan.from_table(damage.COMPARE | {"chains": 4}).table(), path)
+    (path / "histories").mkdir()
+    names = ("charge", "sine_charge")
+    streams = Streams(names, "charge", 4)
+    streams.extend(dict.fromkeys(names, np.arange(40.0).reshape(10, 4)))
+    streams.save(path / "histories" / "a.npz")
+    moment: Any = {"mean": 0.5, "error": 0.1, "exact": 0.4, "z": 1.0, "rhat": 1.0, "ess_bulk": 40.0}
+    tau: Any = {"value": 1.0, "error": 0.1, "window": 3, "frozen": False, "lower_bound": 0.5}
     moments = dict.fromkeys(("plaquette", "charge_squared", "sine_charge_squared"), moment)
     cost = Quantity.measured(3.0, 0.1)
     entry = Entry(
         "leapfrog 1/10", "hmc", "measured", "leapfrog", 1.0, 0.1, None, 10, 11, 0, 10, 1.0, 0.8, 0, moments,
-        {"charge": tau, "sine_charge": tau}, {"plaquette": tau}, cost, cost, cost, NOTHING, NOTHING,
-        "histories/a.npz", fingerprint(file),
+        dict.fromkeys(names, tau), {"plaquette": tau}, cost, cost, cost,
+        history="histories/a.npz", history_sha256=fingerprint(path / "histories" / "a.npz"),
     )  # fmt: skip
-    exact = dict.fromkeys(moments, 0.4)
-    target = {"lattice": [4, 4], "beta": 2.0}
-    results = Results(target, 4, 0.1, 1.0, True, False, exact, entry.name, entry.name, (entry,))
-    write_json(path / "results.json", to_json(results), run)
-    screen = Console(file=io.StringIO(), width=200)
+    target = {"target": "u1", "lattice": [4, 4], "beta": 2.0}
+    exact, best = dict.fromkeys(moments, 0.4), entry.name
+    results = Results(target, 4, 0.1, 1.0, True, False, exact, best, best, ("a warning",), (entry,))
+    write_json(path / "results.json", to_json(results), identity)
 
-    def read() -> Any:
-        comparison = Comparison.open(path)
-        table.show(comparison.results, screen)
-        table.markdown(comparison.results)
-        table.comma_separated(comparison.results)
-        charges = [comparison.history(entry, "charge") for entry in comparison.results.entries]
-        return to_json(comparison.results), [charge.tolist() for charge in charges]
+    def texts() -> Any:
+        found = ComparedRun.open(path).results
+        return table.markdown(found), table.comma_separated(found)
 
-    def sealed_by_stranger(data: bytes, chance: random.Random) -> bytes:
-        return json_of_stranger(data, chance, lambda: run)
-
-    yield subject("results", path / "results.json", read, sealed_by_stranger, guarded=True)
-
-    # A stranger would change the fingerprint in the results, too.
-    def read_streams() -> Any:
-        other = Comparison(path, dataclasses.replace(results, entries=(entry,)))
-        return other.history(current[0], "charge").tolist()
-
-    current = [entry]
-
-    def fit() -> None:
-        current[0] = dataclasses.replace(entry, history_sha256=fingerprint(file))
-
-    yield subject("streams", file, read_streams, streams_of_stranger, guarded=True, after=fit)
-
-
-def streams_of_stranger(data: bytes, chance: random.Random) -> bytes:
-    """An archive of a comparison with other arrays."""
-    if chance.random() < 0.5:
-        return bytes_changed(data, chance)
-    buffer = io.BytesIO()
-    shape = chance.choice([(10, 4), (10, 5), (0,), (40,), ()])
-    np.savez_compressed(buffer, charge=np.zeros(shape, chance.choice(["f4", "i2", "U3", "c8", "M8[s]"])))
-    return buffer.getvalue()
+    reads = reads_of("compare", path) | {"tables": texts, "page": lambda: len(build_page([path]).sections)}
+    yield from files_of_run(path, reads)
+    yield Subject("streams", path / "histories" / "a.npz", reads, archive_of_stranger(), path)
 
 
 if __name__ == "__main__":

@@ -4,32 +4,22 @@ dlhmc reproduce --preset cpu --out OUT
 python scripts/ship_models.py OUT
 """
 
+import dataclasses
 import sys
 from pathlib import Path
 
-import equinox as eqx
-import jax
-
-from dlhmc.models import model as models
-from dlhmc.report.comparisons import Comparison
-from dlhmc.runs.config import TrainConfig
-from dlhmc.runs.directory import open_run
-from dlhmc.runs.targets import build
-
-# The name of a model says its number of layers, if that is not the default.
-DEFAULT_LAYERS = TrainConfig().leapfrog_steps
+from dlhmc.models.model import Model, describe, save
+from dlhmc.report.comparisons import ComparedRun
+from dlhmc.theories.u1.theory import U1Theory
 
 
-def main(out: Path) -> None:
+def main(out: Path, folder: Path) -> None:
     """One file for each coupling and number of layers."""
     for path in sorted(out.glob("compare-b*")):
-        comparison = Comparison.open(path)
+        comparison = ComparedRun.open(path)
         for entry in comparison.of_kind("model"):
-            run = out / Path(entry.model or "").name
-            file = models.find(str(run))
-            built_from, description = models.read_config(file)
-            target = build(open_run("train", TrainConfig, run)[1])
-            like = eqx.filter_eval_shape(models.build, built_from, target, jax.random.key(0))
+            model = Model.open(str(out / Path(entry.model or "").name))
+            theory, settings = model.target_settings
             measured = {
                 "acceptance": entry.acceptance,
                 "plaquette": dict(entry.observables["plaquette"]),
@@ -39,11 +29,15 @@ def main(out: Path) -> None:
                 "chains": comparison.results.chains,
                 "trajectories": entry.trajectories,
             }
-            layers = "" if entry.leapfrog_steps == DEFAULT_LAYERS else f"-n{entry.leapfrog_steps}"
-            kept = {name: description[name] for name in ("model", "target", "symmetric", "training")}
-            name = f"u1-b{comparison.results.beta:g}{layers}.npz"
-            models.save(models.SHIPPED / name, models.load(file, like), kept | {"measured": measured})
+            # The name of a model says its number of layers, if that is not the default.
+            is_default = entry.leapfrog_steps == type(model.architecture)().leapfrog_steps
+            layers = "" if is_default else f"-n{entry.leapfrog_steps}"
+            name = f"{theory}-b{comparison.results.target['beta']:g}{layers}.npz"
+            target = {"name": theory} | dataclasses.asdict(settings)
+            described = describe(model.architecture, target, symmetric=model.description["symmetric"])
+            more = {"training": model.description["training"], "measured": measured}
+            save(folder / name, model.trajectory(settings.build()), described | more)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), U1Theory.models)

@@ -14,7 +14,7 @@ import argparse
 import sys
 import time
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -29,19 +29,18 @@ from dlhmc.errors import ExitCode
 from dlhmc.kernels import DLHMC, HMC, Exact, Info, Kernel, State
 from dlhmc.kernels.integrators import INTEGRATORS
 from dlhmc.layers import Trajectory
-from dlhmc.models import model as models
-from dlhmc.models.model import ModelConfig
-from dlhmc.runs.sampling import learned_kernel
-from dlhmc.targets import Target, u1_exact
+from dlhmc.models.model import Model
+from dlhmc.targets import Target
 from dlhmc.testing import check_ranks, check_stationarity, holm
-from dlhmc.theories.u1.action import U1
+from dlhmc.theories import registry
+from dlhmc.theories.u1.exact import charge_squared
 from dlhmc.theories.u1.hits import InstantonHits
-from dlhmc.theories.u1.loss import charge_loss
+from dlhmc.theories.u1.wilson import U1
 from dlhmc.theories.vectors.funnel import Funnel
 from dlhmc.theories.vectors.gaussian import Gaussian, correlated_gaussian
 from dlhmc.theories.vectors.mixture import GaussianMixture
 from dlhmc.theories.vectors.rough_well import RoughWell
-from dlhmc.training import Algorithm, Knots, jump_loss, train
+from dlhmc.training import Algorithm, train
 
 LEVEL = 1e-3
 # Numbers in the chains of one test, all together.
@@ -69,11 +68,12 @@ def hmc(target: U1, integrator: str = "leapfrog") -> HMC:
 
 def new(target: Target, network: str, rule: str, seed: int) -> Trajectory:
     """A small model as it is before training."""
+    settings: dict[str, Any] = {"leapfrog_steps": 4, "step_size": 0.2, "radii": (0.0, 1.0, 2.0, 3.0), "hole": 0.4}
     if network == "dense":
-        config = ModelConfig(leapfrog_steps=3, hidden=(8, 8), rule=rule, step_size=0.25)
-    else:
-        config = ModelConfig(network, 4, (8,), step_size=0.2, radii=(0.0, 1.0, 2.0, 3.0), hole=0.4, window=3)
-    return models.build(config, target, jax.random.key(seed))
+        settings = {"leapfrog_steps": 3, "hidden": (8, 8), "rule": rule, "step_size": 0.25}
+    elif network == "patch":
+        settings |= {"hidden": (8,), "window": 3}
+    return registry.architecture(network)(**settings).completed(target).build(target, jax.random.key(seed))
 
 
 def random(trajectory: Trajectory, scale: float, seed: int) -> Trajectory:
@@ -87,8 +87,7 @@ def random(trajectory: Trajectory, scale: float, seed: int) -> Trajectory:
 
 def trained(target: Target, trajectory: Trajectory, steps: int, seed: int) -> Trajectory:
     """As so many steps of training leave it."""
-    loss = charge_loss if isinstance(target, U1) else jump_loss
-    algorithm = Algorithm(target, Knots([(0, 1.0)]), None, loss, optax.adam(3e-3))
+    algorithm = Algorithm(target, {}, registry.loss_for(target, None)[1].function, optax.adam(3e-3))
     dtype = jnp.dtype(jnp.result_type(float))
     x = jax.jit(lambda draws, key: draws.draw(key, 64, dtype))(target.exact_draws(), jax.random.key(seed))
     return train(algorithm, trajectory, x, steps=steps, seed=seed)[0].trajectory
@@ -119,7 +118,7 @@ def cases() -> dict[str, Case]:
             label = f"{name} {lattice[0]}×{lattice[1]} β={couplings[lattice]:g}{' float64' if float64 else ''}"
             build = lambda _, m=make, sides=lattice: m(U1(sides, couplings[sides]))  # noqa: E731
             table[label] = Case(build, reversible, float64)
-    small, wide, box = (lambda: U1((4, 4), 2.0)), (lambda: U1((6, 4), 3.0)), (lambda: U1((8, 8), 5.0))
+    small, wide, box, large = (lambda sides=sides: U1(sides, couplings[sides]) for sides in couplings)
 
     def learned(
         target: Callable[[], Target], make: Callable[[Target, int], Trajectory], symmetric: bool = False
@@ -149,9 +148,9 @@ def cases() -> dict[str, Case]:
         "dense affine trained Gaussian float64": Case(learned(gaussian, taught("dense", "affine", 300)), True, True),
         "defect random 6×4 β=3": Case(learned(wide, noisy("defect", "shift", 0.04))),
         "defect half-trained 8×8 β=5": Case(learned(box, taught("defect", "shift", 30))),
-        "defect u1-b5 8×8 β=5": Case(lambda _: learned_kernel("u1-b5", box())),
-        "defect u1-b7 16×16 β=7": Case(lambda _: learned_kernel("u1-b7", U1((16, 16), 7.0))),
-        "defect u1-b7-n8 16×16 β=7 float64": Case(lambda _: learned_kernel("u1-b7-n8", U1((16, 16), 7.0)), True, True),
+        "defect u1-b5 8×8 β=5": Case(lambda _: Model.open("u1-b5").kernel(box())),
+        "defect u1-b7 16×16 β=7": Case(lambda _: Model.open("u1-b7").kernel(large())),
+        "defect u1-b7-n8 16×16 β=7 float64": Case(lambda _: Model.open("u1-b7-n8").kernel(large()), True, True),
         "patch random 4×4 β=2, symmetric": Case(learned(small, noisy("patch", "shift", 0.02), True)),
         "patch half-trained 8×8 β=5": Case(learned(box, taught("patch", "shift", 30))),
         "patch trained 6×4 β=3": Case(learned(wide, taught("patch", "shift", 300))),
@@ -189,7 +188,7 @@ def charge_of_exact_draws(seed: int) -> dict[str, float]:
         second, fourth = second + int(sums[0]), fourth + int(sums[1])
     mean = second / _DRAWS_OF_CHARGE
     error = float(np.sqrt((fourth / _DRAWS_OF_CHARGE - mean**2) / _DRAWS_OF_CHARGE))
-    exact = u1_exact.charge_squared(7.0, 256)
+    exact = charge_squared(7.0, 256)
     z = (mean - exact) / error
     return {"mean": mean, "error": error, "exact": exact, "z": z, "p": float(2 * stats.norm.sf(abs(z)))}
 

@@ -1,0 +1,1 @@
+"""How fast it is. Outside the library: run from a checkout with `python -m benchmarks`."""
