@@ -20,6 +20,13 @@ collect_ignore = [] if "DLHMC_CHROMIUM" in os.environ else ["browser"]
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 
 
+@pytest.fixture(scope="module", autouse=True)
+def programs_of_one_module():
+    """A worker does not keep the programs of all tests: they would take gigabytes, and what is needed is on disk."""
+    yield
+    jax.clear_caches()
+
+
 @pytest.fixture
 def x64():
     """Double precision for one test."""

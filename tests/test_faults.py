@@ -22,16 +22,22 @@ def test_mutated_files_are_refused_with_a_sentence(tmp_path, capsys):
 
 
 def test_the_fuzzer_sees_what_it_looks_for(tmp_path, capsys):
-    """A loader that reads elsewhere, or does not notice, is found out."""
+    """A loader that reads elsewhere, crashes, writes, or does not notice, is found out."""
     file = tmp_path / "number.txt"
     file.write_text("7")
-    careless = {"reads elsewhere": lambda: Path("/etc/hostname").read_text(), "crashes": lambda: 1 // 0}
-    for name, read in careless.items():
-        file.write_text("7")
-        subject = fuzz.Subject.__new__(fuzz.Subject)
-        subject.name, subject.read, subject.guarded, subject.expected = name, fuzz.guarded_read(read), True, "7"
-        with fuzz.watched(tmp_path) as events:
-            assert fuzz.judge(subject, collections.Counter(), events, accident=False)
+    reads = {
+        "elsewhere": lambda: Path("/etc/hostname").read_text(),
+        "crashes": lambda: 1 // (file.read_text() == "7"),
+        "writes": lambda: file.with_name("a").write_text("7"),
+        "does not notice": file.read_text,
+        "fine": lambda: 7,
+    }
+    subject = fuzz.Subject("number", file, reads, fuzz.bytes_changed)
+    file.write_text("8")
+    found = fuzz.judge(subject, tmp_path, collections.Counter(), accident=True)
+    assert [trouble.partition(":")[0] for trouble in found] == ["elsewhere", "crashes", "writes", "does not notice"]
+    subject.restore()
+    assert file.read_text() == "7"
 
 
 def test_damaged_files_give_no_wrong_numbers(tmp_path, capsys):

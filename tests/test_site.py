@@ -9,11 +9,17 @@ import pytest
 
 from dlhmc import cli
 from dlhmc.errors import ExitCode
-from dlhmc.runs.config import TRAIN_PRESETS, TrainConfig, load
+from dlhmc.plans.training import TrainPlan
+from dlhmc.settings import read_table
+from dlhmc.theories.u1.theory import U1Theory
 
 ROOT = Path(__file__).parents[1]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 CONFIGS = sorted((ROOT / "configs").glob("*.toml"))
+
+
+def plan(path):
+    return TrainPlan.from_table(read_table(path), str(path))
 
 
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
@@ -34,21 +40,20 @@ def test_there_are_three_notebooks_and_three_configurations():
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
 def test_configurations_are_for_training(path):
-    config = load(TrainConfig, path)
     # All that stands there is something that is not by default, or worth saying.
-    assert config.target == "u1"
+    assert plan(path).theory.name == "u1"
     assert f"configs/{path.name}" in path.read_text(encoding="utf-8")
     page = (ROOT / "docs/guides/configuration.md").read_text(encoding="utf-8")
     assert f"--config configs/{path.name}" in page
 
 
 def test_the_configuration_of_the_paper_is_its_preset():
-    assert load(TrainConfig, ROOT / "configs/paper.toml") == TrainConfig(**TRAIN_PRESETS["paper"])
+    assert plan(ROOT / "configs/paper.toml") == TrainPlan.from_table(U1Theory.presets["paper"])
 
 
 def test_towards_the_continuum_the_physical_size_stays():
-    config = load(TrainConfig, ROOT / "configs/continuum.toml")
-    assert config.lattice[0] * config.lattice[1] / config.beta == 16 * 16 / 7
+    target = plan(ROOT / "configs/continuum.toml").target
+    assert target.lattice[0] * target.lattice[1] / target.beta == 16 * 16 / 7
 
 
 def test_a_configuration_on_the_command_line(capsys, monkeypatch, tmp_path):

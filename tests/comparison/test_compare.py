@@ -15,29 +15,31 @@ from rich.console import Console
 
 from dlhmc import cli
 from dlhmc.comparison import table
-from dlhmc.comparison.command import compare
-from dlhmc.comparison.config import CompareConfig
+from dlhmc.comparison.command import show_results
 from dlhmc.comparison.contestants import grid, settle
 from dlhmc.comparison.results import from_json, to_json
+from dlhmc.comparison.settings import CompareSettings
 from dlhmc.errors import ExitCode
 from dlhmc.models import model as models
-from dlhmc.runs.config import load, save
+from dlhmc.models.dense import DenseArchitecture
+from dlhmc.plans.comparing import ComparePlan
 from dlhmc.runs.directory import RunDirectory, read_json
+from dlhmc.settings import read_table, to_toml
 from dlhmc.statistics import integrated_autocorrelation_time
-from dlhmc.theories.u1.action import U1
+from dlhmc.theories.u1.wilson import U1
 
 LATTICE, BETA = (8, 8), 2.0
+SMALL = {"lattice": LATTICE, "beta": BETA, "integrators": ("leapfrog",), "lengths": (1.0,), "hit_lengths": (1.0,)}
 
 
 @pytest.fixture(scope="module")
 def untrained(tmp_path_factory):
     """A model whose networks give 0: HMC with 5 steps of 0.2."""
     path = tmp_path_factory.mktemp("model") / "untrained.npz"
-    config = {"network": "dense", "leapfrog_steps": 5, "hidden": [4], "rule": "shift", "step_size": 0.2}
-    built = models.ModelConfig(**(config | {"hidden": (4,)}))
-    trajectory = eqx.filter_jit(models.build)(built, U1(LATTICE, BETA), jax.random.key(0))
+    architecture = DenseArchitecture(leapfrog_steps=5, hidden=(4,), rule="shift", step_size=0.2)
+    trajectory = eqx.filter_jit(architecture.build)(U1(LATTICE, BETA), jax.random.key(0))
     target = {"name": "u1", "lattice": list(LATTICE), "beta": BETA}
-    models.save(path, trajectory, {"model": config, "target": target, "symmetric": False})
+    models.save(path, trajectory, models.describe(architecture, target, symmetric=False))
     return path
 
 
@@ -45,20 +47,10 @@ def untrained(tmp_path_factory):
 def finished(untrained, tmp_path_factory):
     """Two good HMC, a bad one, hits, exact draws and the model."""
     path = tmp_path_factory.mktemp("comparison") / "run"
-    config = CompareConfig(
-        LATTICE,
-        BETA,
-        (str(untrained),),
-        ("leapfrog",),
-        lengths=(1.0,),
-        hit_lengths=(1.0,),
-        step_sizes=(0.2, 0.25, 0.02),
-        chains=64,
-        precision=0.05,
-        budget=200.0,
-    )
+    table = SMALL | {"model": (str(untrained),), "step_sizes": (0.2, 0.25, 0.02), "chains": 64, "precision": 0.05}
     output = io.StringIO()
-    assert compare(config, path, Console(file=output, width=120)) == ExitCode.OK
+    plan = ComparePlan.from_table(table | {"budget": 3600.0})
+    assert plan.run(path, Console(file=output, width=120)) == ExitCode.OK
     return path, read_json(path / "results.json", RunDirectory(path).identity()), output.getvalue()
 
 
@@ -132,7 +124,7 @@ def test_costs_follow_from_autocorrelation_times(finished):
 
 def test_tables_and_histories_are_files_that_others_read(finished):
     path, results, _ = finished
-    assert load(CompareConfig, path / "config.toml").step_sizes == (0.2, 0.25, 0.02)
+    assert ComparePlan.from_table(read_table(path / "config.toml")).settings.step_sizes == (0.2, 0.25, 0.02)
     with (path / "table.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     found = entries(results)
@@ -188,40 +180,21 @@ class StopsAtFirstLine(io.StringIO):
 @pytest.mark.parametrize(("line", "samplers"), [("seconds: ", 3), ("preparing: ", 0)])
 def test_ctrl_c_reports_what_there_is(line, samplers, tmp_path):
     output = StopsAtFirstLine(line)
-    config = CompareConfig(
-        LATTICE,
-        BETA,
-        (),
-        ("leapfrog",),
-        lengths=(1.0,),
-        hit_lengths=(1.0,),
-        step_sizes=(0.2,),
-        chains=64,
-        precision=1e-6,
-        budget=600,
-    )
-    assert compare(config, tmp_path / "run", Console(file=output, width=120)) == ExitCode.INTERRUPTED
+    plan = ComparePlan.from_table(SMALL | {"step_sizes": (0.2,), "chains": 64, "precision": 1e-6, "budget": 600.0})
+    assert plan.run(tmp_path / "run", Console(file=output, width=120)) == ExitCode.INTERRUPTED
     results = json.loads((tmp_path / "run" / "results.json").read_text())
     assert not results["finished"]
     assert len(results["entries"]) == samplers
     assert {entry["status"] for entry in results["entries"]} <= {"less precise", "lower bound"}
     assert "not all autocorrelation times" in output.getvalue()
+    assert len(show_results(tmp_path / "run", Console(file=io.StringIO()))["entries"]) == samplers
 
 
 @pytest.mark.slow
 def test_frozen_hmc_is_a_lower_bound_and_so_is_the_ratio(tmp_path):
     """Next to nothing tunnels at β = 12 in a moment; hits do."""
-    config = CompareConfig(
-        LATTICE,
-        12.0,
-        integrators=("leapfrog",),
-        lengths=(1.0,),
-        hit_lengths=(1.0,),
-        step_sizes=(0.1,),
-        budget=4,
-        exact=False,
-    )
-    assert compare(config, tmp_path / "run", Console(file=io.StringIO()), quiet=True) == ExitCode.OK
+    plan = ComparePlan.from_table(SMALL | {"beta": 12.0, "step_sizes": (0.1,), "budget": 4.0, "exact": False})
+    assert plan.run(tmp_path / "run", Console(file=io.StringIO()), quiet=True) == ExitCode.OK
     found = entries(json.loads((tmp_path / "run" / "results.json").read_text()))
     hmc, hits = found["leapfrog 1/10"], found["leapfrog 1/10 + 1 hit"]
     assert hmc["status"] == "lower bound"
@@ -236,8 +209,8 @@ def test_frozen_hmc_is_a_lower_bound_and_so_is_the_ratio(tmp_path):
 def test_step_sizes_are_tuned_at_fixed_length():
     target = U1(LATTICE, BETA)
     x = target.start(jax.random.key(0), "cold", 64, np.float32)
-    config = CompareConfig(LATTICE, BETA, integrators=("leapfrog",), lengths=(3.0,), acceptances=(0.6, 0.95), hits=0)
-    few, many = (settle(point, target, x, 1) for point in grid(config))
+    settings = CompareSettings(integrators=("leapfrog",), lengths=(3.0,), acceptances=(0.6, 0.95))
+    few, many = (settle(point, target, x, 1) for point in grid(settings))
     assert few.leapfrog_steps < many.leapfrog_steps
     for contestant in (few, many):
         assert contestant.leapfrog_steps * contestant.step_size == pytest.approx(3.0)
@@ -258,7 +231,7 @@ def test_step_sizes_are_tuned_at_fixed_length():
         ("--budget 0", "--budget is 0.0"),
         ("--model nowhere", "There is no model or training run nowhere"),
         ("--lattice 4 4 --model MODEL", "does not fit"),
-        ("--config bad.toml", "integrators = ['euler'], but it must be a list out of leapfrog, omelyan"),
+        ("--config bad.toml", "--integrators is 'euler', but must be a list of leapfrog or omelyan"),
         ("--out taken", "taken already holds a run"),
         ("--out full", "full is not empty"),
         ("--out full --dry-run", "full is not empty"),
@@ -280,6 +253,17 @@ def test_bad_input_is_one_sentence_and_nothing_is_written(arguments, reason, unt
 
 
 def test_a_configuration_is_read_back(tmp_path):
-    config = CompareConfig(model=("a", "b"), integrators=("omelyan",), lengths=(1.0, 3.5), exact=False)
-    save(config, tmp_path / "c.toml")
-    assert load(CompareConfig, tmp_path / "c.toml") == config
+    table = {"model": ("a", "b"), "integrators": ("omelyan",), "lengths": (1.0, 3.5), "exact": False, "hits": 2}
+    plan = ComparePlan.from_table(table)
+    (tmp_path / "c.toml").write_text(to_toml(plan.table()))
+    again = ComparePlan.from_table(read_table(tmp_path / "c.toml"))
+    assert again == plan
+    assert again.model == ("a", "b")
+    assert again.default_directory == Path("runs/compare-16x16-b7-seed1")
+
+
+def test_models_have_the_same_name_in_every_directory(untrained, tmp_path, monkeypatch):
+    monkeypatch.chdir(untrained.parent)
+    plan = ComparePlan.from_table({"model": [untrained.name]})
+    monkeypatch.chdir(tmp_path)
+    assert plan.model == (str(untrained.resolve()),)

@@ -1,24 +1,29 @@
+"""Forces are declared by layers; what networks compute beside them is counted by XLA."""
+
 import equinox as eqx
 import jax
+import jax.numpy as jnp
+import pytest
 
-from dlhmc.comparison.cost import trajectory_cost
-from dlhmc.layers import LeapfrogLayer, Trajectory
-from dlhmc.models import model as models
+from dlhmc.comparison.cost import network_flops
+from dlhmc.kernels import DLHMC
+from dlhmc.layers import LeapfrogLayer
+from dlhmc.models.dense import DenseArchitecture
 from dlhmc.networks import Dense
-from dlhmc.theories.u1.action import U1
+from dlhmc.targets import Target
+from dlhmc.theories.u1.architectures import DefectArchitecture
+from dlhmc.theories.u1.wilson import U1
 
 
-def built(target: U1, **config) -> Trajectory:
-    """Shapes only: nothing is compiled."""
-    return eqx.filter_eval_shape(models.build, models.ModelConfig(**config), target, jax.random.key(0))
+def built(target: Target, architecture) -> DLHMC:
+    build = eqx.filter_jit(architecture.completed(target).build)
+    return DLHMC(target, build(target, jax.random.key(0)))
 
 
 def test_forces_and_flops_of_a_dense_trajectory():
-    target = U1((4, 6), beta=2.0)
-    trajectory = built(target, leapfrog_steps=3, hidden=(128, 128))
-    cost = trajectory_cost(trajectory, target)
-    assert cost.forces == 2 * 3  # two momentum half-steps in each layer
-    layer = trajectory.layers
+    kernel = built(U1((4, 6), beta=2.0), DenseArchitecture(leapfrog_steps=3, hidden=(128, 128)))
+    assert kernel.forces == 2 * 3  # two momentum half-steps in each layer
+    layer = kernel.trajectory.layers
     assert isinstance(layer, LeapfrogLayer)
     weights = 0
     for network in (layer.v_network, layer.x_network):
@@ -26,7 +31,7 @@ def test_forces_and_flops_of_a_dense_trajectory():
         matrices = [linear.weight for linear in (*network.inputs, *network.hidden, network.heads)]
         weights += sum(matrix.size for matrix in matrices)  # of all three layers
     # Both networks of a layer are called twice; the rest is of the order of the field and small beside the matrices.
-    assert 2 * 2 * weights < cost.flops < 1.1 * 2 * 2 * weights
+    assert 2 * 2 * weights < network_flops(kernel) < 1.1 * 2 * 2 * weights
 
 
 def test_forces_are_not_counted_as_flops():
@@ -34,20 +39,21 @@ def test_forces_are_not_counted_as_flops():
 
     class Costly(U1):
         def force(self, x):
-            return super().force(x) * (1 + 0 * sum(x**n for n in range(2, 9)))
+            return super().force(x) * jnp.prod(jnp.stack([jnp.cos(n * x) for n in range(2, 9)]), axis=0)
 
     plain, costly = U1((4, 4), beta=2.0), Costly((4, 4), beta=2.0)
-    trajectory = built(plain, leapfrog_steps=2, hidden=(4,))
-    assert trajectory_cost(trajectory, plain) == trajectory_cost(trajectory, costly)
+    architecture = DenseArchitecture(leapfrog_steps=2, hidden=(4,))
+    assert network_flops(built(plain, architecture)) == network_flops(built(costly, architecture))
 
 
 def test_cost_grows_with_the_number_of_layers():
     target = U1((4, 4), beta=2.0)
-    two, six = (trajectory_cost(built(target, leapfrog_steps=n, hidden=(4,)), target) for n in (2, 6))
-    assert six == tuple(3 * part for part in two)
+    two, six = (built(target, DenseArchitecture(leapfrog_steps=n, hidden=(4,))) for n in (2, 6))
+    assert six.forces == 3 * two.forces
+    assert network_flops(six) == pytest.approx(3 * network_flops(two), abs=10)
 
 
 def test_a_defect_computes_its_own_forces():
-    target = U1((4, 6), beta=2.0)
-    trajectory = built(target, network="defect", leapfrog_steps=5, radii=(0.0, 1.0, 2.0))
-    assert trajectory_cost(trajectory, target).forces == 6  # the kicks between layers are shared
+    kernel = built(U1((4, 6), beta=2.0), DefectArchitecture(leapfrog_steps=5, radii=(0.0, 1.0, 2.0)))
+    assert kernel.forces == 6  # the kicks between layers are shared
+    assert network_flops(kernel) > 0

@@ -1,12 +1,16 @@
-"""Ratios with errors and limits; a stream of histories."""
+"""Ratios with errors and limits; a stream of histories; results from files that may be a stranger's."""
 
+import io
 import math
 
 import numpy as np
 import pytest
+from rich.console import Console
 
-from dlhmc.comparison.results import NOTHING, Quantity, ratio
+from dlhmc.comparison.results import NOTHING, Quantity, from_json, ratio, to_json
 from dlhmc.comparison.streams import Streams
+from dlhmc.comparison.table import markdown, sections, show
+from dlhmc.errors import UserError
 
 
 def test_a_ratio_of_values_has_the_error_of_both():
@@ -51,3 +55,104 @@ def test_streams_grow_and_are_read_back(tmp_path):
         assert archive["sine"].dtype == np.float32
         np.testing.assert_array_equal(archive["charge"], charges)
         np.testing.assert_array_equal(archive["sine"], sines)
+
+
+def a_time(**changes):
+    return {"value": 2.0, "error": 0.1, "window": 8, "frozen": False, "lower_bound": 1.8} | changes
+
+
+def an_entry(**changes):
+    moment = {"mean": 0.5, "error": 0.01, "exact": 0.5, "z": 0.0}
+    entry = {
+        "name": "leapfrog 1/5",
+        "kind": "hmc",
+        "status": "measured",
+        "integrator": "leapfrog",
+        "length": 1.0,
+        "step_size": 0.2,
+    }
+    entry |= {
+        "model": None,
+        "leapfrog_steps": 5,
+        "forces": 6,
+        "network_flops": 0,
+        "trajectories": 100,
+        "seconds": 1.0,
+        "acceptance": 0.9,
+    }
+    entry |= {
+        "nonfinite_rejected": 0,
+        "observables": {"energy": moment},
+        "tau_int": {"energy": a_time()},
+        "tau_int_others": {},
+    }
+    quantities = ("steps_tau", "seconds_per_trajectory", "seconds_per_independent", "gain_in_steps", "gain_in_time")
+    entry |= {name: {"value": 1.0, "error": 0.1, "lower": 0.8, "upper": 1.2} for name in quantities}
+    return entry | {"history": "histories/0.npz", "history_sha256": "0"} | changes
+
+
+def a_table(*entries, **changes):
+    table = {
+        "target": {"target": "Own"},
+        "chains": 4,
+        "precision": 0.1,
+        "seconds": 1.0,
+        "finished": True,
+        "interrupted": False,
+    }
+    table |= {"exact": {}, "best_in_steps": None, "best_in_time": None, "warnings": [], "entries": list(entries)}
+    return table | changes
+
+
+def test_results_are_read_back_as_they_were():
+    table = a_table(an_entry(), an_entry(name="b", tau_int={"energy": a_time(value=None, error=None)}))
+    assert to_json(from_json(table)) == table
+
+
+@pytest.mark.parametrize(
+    ("table", "reason"),
+    [
+        (a_table(an_entry(steps_tau={"value": 1.0, "error": -0.1})), "entries[0].steps_tau.error"),
+        (a_table(an_entry(observables={"e": {"mean": 1.0, "error": -1, "exact": None, "z": None}})), "[...].error"),
+        (a_table(an_entry(tau_int={"energy": a_time(error=-1.0)})), "tau_int[...].error"),
+        (a_table(an_entry(), an_entry(tau_int={"x": a_time()})), "not judged by the same observables"),
+        (a_table(an_entry(tau_int={})), "an autocorrelation time of leapfrog 1/5 is missing"),
+        (
+            a_table(an_entry(tau_int={"energy": a_time(error=None)})),
+            "an autocorrelation time of leapfrog 1/5 is missing",
+        ),
+        (a_table(an_entry(tau_int={"energy": a_time(lower_bound=None)})), "tau_int[...].lower_bound"),
+        (a_table(an_entry(acceptance=math.nan)), "entries[0].acceptance"),
+        (a_table(an_entry(), exact={"energy": math.inf}), "exact[...]"),
+        (a_table(an_entry(trajectories=-1)), "trajectories"),
+        (a_table(an_entry(status="fine")), "status"),
+        (a_table(an_entry(kind="hits")), "kind"),
+        (a_table(chains=0), "chains"),
+        (a_table(target={}), "its target has no name"),
+        (a_table(entries={}), "entries"),
+        ({}, "target"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_with_one_sentence(table, reason):
+    with pytest.raises(UserError) as refused:
+        from_json(table, "results.json")
+    assert str(refused.value).startswith("results.json is damaged or of another version of dlhmc: ")
+    assert reason in str(refused.value)
+
+
+def test_headers_are_those_of_the_theory_in_plain_text():
+    entry = an_entry(tau_int={"charge": a_time()}, observables={"charge_squared": an_entry()["observables"]["energy"]})
+    results = from_json(a_table(entry, target={"target": "u1", "lattice": [8, 8], "beta": 2.0}))
+    costs, _, observables = sections(results)
+    assert costs.header[1] == "τ(Q_ℤ)"
+    assert observables.header == ("sampler", "⟨Q_ℤ^2⟩")
+    assert "8×8  β = 2  4 chains" in markdown(results)
+
+
+def test_names_of_targets_of_ones_own_are_shown_as_they_are():
+    entry = an_entry(name="[/b]", tau_int={"mean_[/x]_field": a_time()})
+    results = from_json(a_table(entry, target={"target": "[/own]", "mass": 0.5}, warnings=["[/z] beware"]))
+    written = io.StringIO()
+    show(results, Console(file=written, width=200))
+    for text in ("[/own]  mass = 0.5", "τ(mean [/x] field)", "[/b]", "Warning: [/z] beware"):
+        assert text in written.getvalue()

@@ -10,15 +10,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dlhmc.geometry import all_finite
 from dlhmc.kernels import DLHMC, HMC, Exact, State
 from dlhmc.layers import Affine, Circle, LayerStack, LeapfrogLayer
 from dlhmc.layers.masks import checkerboard_mask
-from dlhmc.models import model as models
-from dlhmc.models.model import ModelConfig
 from dlhmc.networks import SQT, Network
-from dlhmc.targets.contract import all_finite
-from dlhmc.theories.u1.action import U1
+from dlhmc.theories import registry
 from dlhmc.theories.u1.hits import InstantonHits
+from dlhmc.theories.u1.wilson import U1
 from dlhmc.theories.vectors.gaussian import Gaussian
 
 BAD = (np.nan, np.inf, -np.inf)
@@ -105,8 +104,10 @@ def faulty_layers(target, rule):
 
 
 def defect(target, network):
-    config = ModelConfig(network, 3, (4,), step_size=0.1, radii=(0.0, 1.0, 2.0), hole=0.4, flux=0.1, window=3)
-    return models.build(config, target, jax.random.key(5))
+    own = {"hidden": (4,), "window": 3} if network == "patch" else {}
+    kind = registry.architecture(network)
+    settings = kind(leapfrog_steps=3, step_size=0.1, radii=(0.0, 1.0, 2.0), hole=0.4, flux=0.1, **own)
+    return settings.build(target, jax.random.key(5))
 
 
 def test_hmc():

@@ -8,7 +8,7 @@ from dlhmc.kernels import HMC, State
 from dlhmc.kernels.integrators import INTEGRATORS
 from dlhmc.kernels.metropolis import decide
 from dlhmc.kernels.tuning import StepSizeTuner
-from dlhmc.theories.u1.action import U1
+from dlhmc.theories.u1.wilson import U1
 
 step = eqx.filter_jit(lambda kernel, key, state: kernel.step(key, state))
 

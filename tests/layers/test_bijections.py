@@ -13,14 +13,17 @@ import numpy as np
 import optax
 import pytest
 
+from dlhmc.geometry import Torus
 from dlhmc.layers import RULES, LayerStack, LeapfrogLayer
 from dlhmc.layers.masks import checkerboard_mask, random_mask
 from dlhmc.networks import SQT, Dense, Network
 from dlhmc.testing import ConformanceError, check_network, check_rule, check_trajectory
 from dlhmc.testing.trajectory import log_jacobians, round_trip, with_random_weights
-from dlhmc.theories.u1.action import U1
+from dlhmc.theories import registry
+from dlhmc.theories.u1.wilson import U1
 from dlhmc.theories.vectors.gaussian import correlated_gaussian
-from dlhmc.training import Algorithm, Knots, jump_loss, train
+from dlhmc.training import Algorithm, jump_loss, train
+from guest_theories import Ring, Villain
 
 KEY = jax.random.key(7)
 
@@ -30,18 +33,19 @@ class Affine(Network):
 
     weights: jax.Array
 
-    def __init__(self, key, shape, features, hidden):
+    def __init__(self, key, geometry, hidden):
         self.weights = jnp.zeros(3)
 
     def __call__(self, zeta):
         a, b, c = self.weights.astype(zeta.vector.dtype)
-        neighbours = jnp.roll(zeta.position.sum(axis=0), 1, axis=0)
+        neighbours = jnp.roll(zeta.position.sum(axis=0), 1, axis=0) + jnp.zeros_like(zeta.vector)
         return SQT(jnp.tanh(a * neighbours), jnp.tanh(b * zeta.vector), c * neighbours)
 
 
 TARGETS = {
     "u1 2x3": (lambda: U1((2, 3), 1.7, gamma=0.9), ("circle", "shift")),
     "gaussian": (lambda: correlated_gaussian(), ("affine", "shift")),
+    "ring": (lambda: Ring(3, 1.5), ("shift",)),
 }
 NETWORKS = {"dense": Dense, "custom": Affine}
 MASKS = {
@@ -56,17 +60,43 @@ CASES = [
 ]
 
 
-def build(target, rule, network, mask, number, step=0.3):
-    features = 2 if target.compact else 1
+# Trajectories that are no stacks of leapfrog layers: the same tests, without a rule and a mask.
+WHOLE = {
+    "defect": lambda: (U1((3, 2), 1.7), defect(U1((3, 2), 1.7), "defect", 4)),
+    "defect, odd": lambda: (U1((4, 6), 2.0), defect(U1((4, 6), 2.0), "defect", 3)),
+    "patch": lambda: (U1((3, 2), 1.7), defect(U1((3, 2), 1.7), "patch", 3)),
+    "defect in Villain's theory": lambda: (Villain((3, 2), 1.3), defect(Villain((3, 2), 1.3), "defect", 2)),
+}
 
+
+def defect(target, network, number):
+    own = {"hidden": (6,), "window": 3} if network == "patch" else {}
+    kind = registry.architecture(network)
+    settings = kind(leapfrog_steps=number, step_size=0.2, radii=(0.0, 1.0, 2.0, 3.0), **own)
+    return settings.completed(target).build(target, KEY)
+
+
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize("name", WHOLE)
+def test_trajectories_of_other_kinds(name):
+    target, new = WHOLE[name]()
+    few, one = start(target, 3, jnp.float64), start(target, 1, jnp.float64)
+    for trajectory in (new, with_random_weights(new, 0.3)):
+        assert list(round_trip(trajectory, target, *few, tolerance=1e-11)) == []
+        for direction in ("forward", "inverse"):
+            found, expected = log_jacobians(trajectory, target, *one, direction)
+            assert abs(found - expected) <= 1e-10
+
+
+def build(target, rule, network, mask, number, step=0.3):
     def layer(key):
         a, b, c = jax.random.split(key, 3)
         make = NETWORKS[network]
         log_step = jnp.log(jnp.asarray(step))
         return LeapfrogLayer(
-            make(a, target.shape, features, (8, 8)),
-            make(b, target.shape, features, (8, 8)),
-            MASKS[mask](c, target.shape),
+            make(a, target.geometry, (8, 8)),
+            make(b, target.geometry, (8, 8)),
+            MASKS[mask](c, target.geometry.elements),
             log_step,
             1.3 * log_step,
             RULES[rule](),
@@ -78,7 +108,7 @@ def build(target, rule, network, mask, number, step=0.3):
 @functools.cache
 def _trained(target):
     target, rules = TARGETS[target][0](), TARGETS[target][1]
-    algorithm = Algorithm(target, Knots([(0, 1.0)]), None, jump_loss, optax.adam(3e-3))
+    algorithm = Algorithm(target, {}, jump_loss, optax.adam(3e-3))
     new = build(target, rules[0], "dense", "random", 3, step=0.1)
     state, records = train(algorithm, new, start(target, 32, jnp.float64)[0], steps=300)
     assert records["acceptance"][-50:].mean() > 0.2  # not what a collapse leaves behind
@@ -98,7 +128,7 @@ def trained(target, rule, network, dtype=jnp.float64, number=3):
 
 def start(target, chains, dtype):
     x = target.start(jax.random.key(0), "hot", chains, dtype)
-    return x, target.momentum(jax.random.key(1), x)
+    return x, target.geometry.momentum(jax.random.key(1), chains, dtype)
 
 
 @pytest.mark.usefixtures("x64")
@@ -164,17 +194,16 @@ def test_layers_have_their_own_masks_and_weights():
 def test_the_affine_rule_on_a_circle_is_no_bijection():
     """Why it is refused: part of the circle is not recovered after wrapping."""
     x = jnp.linspace(-np.pi, np.pi, 1001)[:-1]
-    target = U1((2, 2), 1.0)
-    rule = RULES["affine"]()
-    there, _ = rule.forward(x, jnp.zeros_like(x), jnp.full_like(x, 0.1))
-    back, _ = rule.inverse(target.wrap(there), jnp.zeros_like(x), jnp.full_like(x, 0.1))
-    lost = np.abs(np.asarray(target.wrap(back - x))) > 1e-6
+    circle, rule = Torus(x.shape), RULES["affine"]()
+    there, _ = rule.forward(circle, x, jnp.zeros_like(x), jnp.full_like(x, 0.1))
+    back, _ = rule.inverse(circle, circle.project(there), jnp.zeros_like(x), jnp.full_like(x, 0.1))
+    lost = np.abs(np.asarray(circle.difference(x, back))) > 1e-6
     assert 0.09 < lost.mean() < 0.1
 
 
 @pytest.mark.parametrize(("name", "compact"), [("circle", True), ("shift", True), ("affine", False), ("shift", False)])
 def test_rules(name, compact):
-    assert check_rule(RULES[name](), compact=compact).passed == ("inverse", "derivative")
+    assert check_rule(RULES[name](), compact=compact).passed == ("inverse", "derivative", "geometry")
 
 
 class WrongDerivative(RULES["affine"]):
@@ -194,8 +223,8 @@ def test_broken_rules_are_found_out(rule, compact, complaint):
         check_rule(rule, compact=compact)
 
 
-def custom(key, shape, features):
-    return Affine(key, shape, features, ())
+def custom(key, geometry):
+    return Affine(key, geometry, ())
 
 
 class MixesChains(Affine):
@@ -220,7 +249,7 @@ def test_networks_of_ones_own():
     broken = {MixesChains: "chains: s of a chain depends", WrongShape: "t has the shape", OnlyTwo: "returns a tuple"}
     for kind, complaint in broken.items():
         with pytest.raises(ConformanceError, match=complaint):
-            check_network(lambda key, shape, features, kind=kind: kind(key, shape, features, ()), target)
+            check_network(lambda key, geometry, kind=kind: kind(key, geometry, ()), target)
 
 
 class DropsJacobian(LayerStack):

@@ -15,8 +15,8 @@ from rich.console import Console
 from tensorboardX.proto.event_pb2 import Event
 
 from dlhmc.errors import ExitCode
-from dlhmc.runs import sampling
-from dlhmc.runs.config import SampleConfig
+from dlhmc.plans import sampling
+from dlhmc.plans.sampling import SamplePlan
 
 #: 4 × 4 links, a few chains, a step size that is tuned during the warm-up
 TINY = {
@@ -30,13 +30,13 @@ TINY = {
 }
 
 
-def tiny(**changes) -> SampleConfig:
-    return SampleConfig(**(TINY | changes))
+def tiny(**changes) -> SamplePlan:
+    return SamplePlan.from_table(TINY | changes)
 
 
-def run(path: Path, config: SampleConfig | None = None, **changes) -> Path:
+def run(path: Path, plan: SamplePlan | None = None, **changes) -> Path:
     """A finished run in a new directory."""
-    assert sampling.sample(config or tiny(**changes), path, Console(file=io.StringIO())) == ExitCode.OK
+    assert (plan or tiny(**changes)).run(path, Console(file=io.StringIO()))[1] == ExitCode.OK
     return path
 
 
@@ -121,7 +121,7 @@ def start(arguments: list[str], directory: Path, environment: dict[str, str]) ->
     process = subprocess.Popen(
         arguments, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8"
     )
-    deadline = time.monotonic() + 300
+    deadline = time.monotonic() + 900
     while time.monotonic() < deadline and process.poll() is None:
         path = directory / "metrics.jsonl"
         if path.exists() and len(path.read_bytes().splitlines()) >= before + 3:

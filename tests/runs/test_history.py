@@ -5,16 +5,27 @@ import pytest
 import xarray
 
 from dlhmc.errors import UserError
-from dlhmc.runs.history import History, Rows
+from dlhmc.runs.history import History, Rows, diagnostics_of
 
-ROW = {"charge": np.zeros(4, np.float32), "accepted": np.zeros(4, np.int8)}
+ROW = {
+    "charge": np.zeros(4, np.float32),
+    "loops": np.zeros((2, 3, 4), np.float32),
+    "count": np.zeros(4, np.int32),
+    "accepted": np.zeros(4, np.int8),
+}
 FIELD = np.zeros((2, 3, 3, 4), np.float32)
 SHAPE = (10, 4)
 
 
 def records(first, count):
     steps = np.arange(first, first + count)[:, None] + np.zeros(4)
-    return {"charge": steps.astype(np.float32), "accepted": (steps % 2).astype(np.int8)}
+    loops = steps[:, None, None] + np.arange(6.0).reshape(2, 3, 1)
+    return {
+        "charge": steps.astype(np.float32),
+        "loops": loops.astype(np.float32),
+        "count": -steps.astype(np.int32),
+        "accepted": (steps % 2).astype(np.int8),
+    }
 
 
 @pytest.fixture
@@ -41,7 +52,11 @@ def test_xarray_opens_it_without_a_warning(history, path):
                 "field_0": 2,
                 "field_1": 3,
                 "field_2": 3,
+                "loops_0": 2,
+                "loops_1": 3,
             }
+            assert store.loops.dims == ("trajectory", "loops_0", "loops_1", "chain")
+            np.testing.assert_array_equal(store.loops, records(0, 10)["loops"])
             assert store.accepted.dtype == np.int8
             np.testing.assert_array_equal(store.charge, records(0, 10)["charge"])
             np.testing.assert_array_equal(store.configurations.sel(kept=10), FIELD + 1)
@@ -52,7 +67,7 @@ def test_rows_that_were_not_reached_are_marked(history, path):
     history.write(0, records(0, 6))
     with xarray.open_zarr(path, mask_and_scale=False) as store:
         assert np.isnan(store.charge[6:]).all()
-        assert (store.accepted[6:] == -1).all()
+        assert (store.accepted[6:] == -128).all()
 
 
 def test_a_resumed_run_overwrites_what_came_later(history, path):
@@ -73,6 +88,36 @@ def test_rows_are_sliced_in_double_precision(history):
     assert block.dtype == np.float64
     np.testing.assert_array_equal(block, np.arange(6.0)[:, None] ** 2 + np.zeros(2))
     assert rows.total() == 4 * sum(i**2 for i in range(6))
+
+
+def test_an_element_of_an_array(history):
+    history.write(0, records(0, 6))
+    rows = history.rows("loops", 6, power=2, element=(1, 2))
+    assert rows.shape == (6, 4)
+    np.testing.assert_array_equal(rows[:, 1:3], (np.arange(6.0)[:, None] + 5) ** 2 + np.zeros(2))
+    np.testing.assert_array_equal(rows[::2, :], rows[:, :][::2])
+    assert history.rows("loops", 6)[:, :].shape == (6, 2, 3, 4)
+    assert history.rows("loops", 6).total() == records(0, 6)["loops"].sum()
+
+
+def test_records_of_the_kernel_may_be_nan(path):
+    row = {name: np.zeros(4, np.float32) for name in ("energy", "height")}
+    history = History.create(path, 4, row, [], FIELD, {"diagnostics": '["energy"]'})
+    history.write(0, {name: np.full((4, 4), np.nan, np.float32) for name in row})
+    assert np.isnan(history.rows("energy", 4).total())
+    with pytest.raises(UserError, match="rows are missing"):
+        history.rows("height", 4).total()
+    assert diagnostics_of({}) == ()
+    for damaged in ("[", "1", 1, None):
+        with pytest.raises(UserError, match="'diagnostics' of the histories is damaged"):
+            diagnostics_of({"diagnostics": damaged})
+
+
+def test_negative_integers_are_numbers(history):
+    history.write(0, records(0, 6))
+    assert history.rows("count", 6).total() == -4 * sum(range(6))
+    with pytest.raises(UserError, match="rows are missing"):
+        history.rows("count", 7).total()
 
 
 def test_the_sum_of_a_long_history_is_taken_in_parts(path):
@@ -121,7 +166,7 @@ def flip(file, where=0.5):
     file.write_bytes(data)
 
 
-@pytest.mark.parametrize("name", ["charge", "accepted", "configurations", "kept"])
+@pytest.mark.parametrize("name", ["charge", "loops", "accepted", "configurations", "kept"])
 @pytest.mark.parametrize("where", [0.0, 0.5, 1.0])
 def test_a_flipped_bit_is_found(name, where, history, path):
     digests = sealed(history)
@@ -130,7 +175,7 @@ def test_a_flipped_bit_is_found(name, where, history, path):
         History.open(path).verify(SHAPE, 6, 1, digests)
 
 
-@pytest.mark.parametrize("name", ["charge", "configurations"])
+@pytest.mark.parametrize("name", ["charge", "loops", "configurations"])
 def test_lost_and_exchanged_chunks_are_found(name, history, path, tmp_path):
     digests = sealed(history)
     other = History.create(tmp_path / "other.zarr", 10, ROW, [5, 10], FIELD, {"beta": 7.0})

@@ -17,11 +17,14 @@ from small_runs import (
 )
 
 from dlhmc.errors import ExitCode
-from dlhmc.runs import config, training
-from dlhmc.runs.config import TrainConfig
+from dlhmc.plans import training
+from dlhmc.plans.training import TrainPlan
+from dlhmc.settings import read_table, to_toml
 
 # Chunks that are short, so that a signal comes between many of them; the uninterrupted run has long ones.
 LONG = {"trajectories": 200, "hits": 1, "keep_configurations": 4}
+# Only a run that hangs is waited for so long.
+PATIENCE = 900
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +34,7 @@ def uninterrupted(tmp_path_factory):
 
 @pytest.fixture
 def arguments(tmp_path):
-    config.save(tiny(**LONG, chunk=2), tmp_path / "config.toml")
+    (tmp_path / "config.toml").write_text(to_toml(tiny(**LONG, chunk=2).table()))
     return command("sample", "--config", tmp_path / "config.toml", "--out", tmp_path / "run")
 
 
@@ -44,7 +47,7 @@ def test_an_interrupted_run_equals_the_uninterrupted_one(
     directory = tmp_path / "run"
     process = start(arguments, directory, compilation_cache)
     process.send_signal(number)
-    output, errors = process.communicate(timeout=60)
+    output, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == code
     assert errors == ""
     reached = metrics(directory)[-1]["step"]
@@ -65,15 +68,16 @@ def without_times(lines):
 
 def test_interrupted_training_equals_uninterrupted_training(tmp_path, compilation_cache):
     settings = {"lattice": (4, 4), "beta": 2.0, "leapfrog_steps": 1, "chains": 4, "start": "cold"}
-    config.save(TrainConfig(**settings, steps=300, burn_in=1, chunk=2), tmp_path / "config.toml")
+    plan = TrainPlan.from_table(settings | {"steps": 300, "burn_in": 1, "chunk": 2})
+    (tmp_path / "config.toml").write_text(to_toml(plan.table()))
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     quiet = Console(file=io.StringIO())
-    assert training.train(config.load(TrainConfig, tmp_path / "config.toml"), whole, quiet) == ExitCode.OK
+    assert TrainPlan.from_table(read_table(tmp_path / "config.toml")).run(whole, quiet)[1] == ExitCode.OK
 
     arguments = command("train", "--config", tmp_path / "config.toml", "--tensorboard", "--out", parts)
     process = start(arguments, parts, compilation_cache)
     process.send_signal(signal.SIGINT)
-    output, errors = process.communicate(timeout=300)
+    output, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == ExitCode.INTERRUPTED
     assert errors == ""
     reached = metrics(parts)[-1]["step"]

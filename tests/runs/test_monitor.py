@@ -6,7 +6,8 @@ import pytest
 from scipy import signal
 
 from dlhmc.runs.monitor import Monitor, RecentRows
-from dlhmc.theories.u1.action import U1
+from dlhmc.targets.contract import Moment
+from dlhmc.theories.u1.wilson import U1
 
 TARGET = U1((4, 4), beta=2.0)
 
@@ -62,7 +63,7 @@ def test_the_time_of_a_long_run_is_right(tau):
     series = records(rows, chains) | {"charge": autoregressive(tau, rows, chains)}
     for first in range(0, rows, 1000):
         monitor.add(cut(series, first, first + 1000))
-        facts = monitor.facts()
+        facts = monitor.status_line()
     value, _ = re.search(r"τ\(charge\) ([0-9.]+)\(([0-9.]+)\)", facts).groups()
     assert float(value) == pytest.approx(tau, rel=0.5 if tau > 100 else 0.1), facts
 
@@ -82,23 +83,46 @@ def test_figures_do_not_depend_on_chunks(cuts):
     )
 
 
-def test_facts_are_complete():
+def test_the_status_line_is_complete():
     monitor = Monitor(TARGET)
-    assert monitor.facts() == "warming up"
+    assert monitor.status_line() == "warming up"
     rows = records(50)
     monitor.add(rows)
-    facts = monitor.facts()
+    facts = monitor.status_line()
     assert f"(exact {TARGET.exact()['plaquette']:.4f})" in facts
     for word in ("acceptance", "plaquette", "tunnelling", "τ(charge)"):
         assert word in facts
     assert "not finite" not in facts
     rows["nonfinite"][:2] = 1
     monitor.add(rows)
-    assert "not finite, rejected 8" in monitor.facts()
+    assert "not finite, rejected 8" in monitor.status_line()
 
 
 def test_frozen_chains_have_a_lower_bound():
     rows, monitor = records(50), Monitor(TARGET)
     rows["charge"][:] = 1
     monitor.add(rows)
-    assert "τ(charge) > " in monitor.facts()
+    assert "τ(charge) > " in monitor.status_line()
+
+
+class WithArrays(U1):
+    """A target whose first moment and first slow observable are arrays."""
+
+    moments = {"loops": Moment("loops"), **U1.moments}  # noqa: RUF012
+    slow = {"loops": None, **U1.slow}  # noqa: RUF012
+
+
+def test_arrays_are_passed_over():
+    rows = records(50)
+    arrays, plain = Monitor(WithArrays((4, 4), beta=2.0)), Monitor(TARGET)
+    arrays.add({"loops": np.zeros((50, 3, 4), np.float32)} | rows)
+    plain.add(rows)
+    assert arrays.status_line() == plain.status_line()
+    assert arrays.metrics() == plain.metrics()
+
+
+def test_a_kernel_need_not_record_anything():
+    monitor = Monitor(TARGET)
+    monitor.add({name: values for name, values in records(50).items() if name in ("plaquette", "charge")})
+    assert monitor.metrics().keys() == {"plaquette", "tunnelling_rate"}
+    assert monitor.status_line().startswith("plaquette")

@@ -13,10 +13,10 @@ from dlhmc import cli
 from dlhmc.errors import ExitCode, UserError
 from dlhmc.kernels import HMC, Exact
 from dlhmc.runs import sampling
-from dlhmc.runs.loop import Conditions
+from dlhmc.runs.loop import ExecutionOptions
 from dlhmc.runs.precision import Precision, check_precision
-from dlhmc.theories.u1.action import U1
 from dlhmc.theories.u1.hits import InstantonHits
+from dlhmc.theories.u1.wilson import U1
 
 TARGET = U1((4, 4), 2.0)
 # So long that trajectories from neighbouring points have lost sight of each other.
@@ -71,8 +71,8 @@ def test_the_worst_of_two():
 
 def test_a_run_that_is_checked_is_the_same_run(tmp_path, capsys):
     plain, checked, screen = run(tmp_path / "plain"), tmp_path / "checked", io.StringIO()
-    conditions = Conditions(check_every=0.0)
-    assert sampling.sample(tiny(chunk=5), checked, Console(file=screen), conditions) == ExitCode.OK
+    options = ExecutionOptions(check_every=0.0)
+    assert tiny(chunk=5).run(checked, Console(file=screen), options)[1] == ExitCode.OK
     assert_same_run(plain, checked)
     precision = json.loads((checked / "summary.json").read_text())["precision"]
     assert precision["checks"] > 1
@@ -91,8 +91,8 @@ def test_a_run_that_is_checked_is_the_same_run(tmp_path, capsys):
 
 def test_a_run_that_cannot_be_trusted_is_stopped(tmp_path, capsys):
     config = tiny(step_size=0.1, leapfrog_steps=CHAOTIC, warmup=0)
-    with pytest.raises(UserError, match=r"too large for exact sampling, .* start anew with --float64, a smaller"):
-        sampling.sample(config, tmp_path / "run", Console(file=io.StringIO()), Conditions(check_every=0.0))
+    with pytest.raises(UserError, match=r"too large for exact sampling, .* start anew with float64, a smaller"):
+        config.run(tmp_path / "run", Console(file=io.StringIO()), ExecutionOptions(check_every=0.0))
     assert np.isfinite(histories(tmp_path / "run")["plaquette"][0]).all()
     assert cli.run(["doctor", str(tmp_path / "run")]) == ExitCode.WRONG
     assert "too large" in capsys.readouterr().out

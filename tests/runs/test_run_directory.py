@@ -8,12 +8,12 @@ from dlhmc.errors import UserError
 from dlhmc.runs.directory import RunDirectory, manifest, read_json, write_json
 
 HOLD = """
-import sys, time
+import sys
 from pathlib import Path
 from dlhmc.runs.directory import RunDirectory
 with RunDirectory(Path(sys.argv[1])).locked():
     print("held", flush=True)
-    time.sleep(60)
+    sys.stdin.read()
 """
 
 
@@ -54,7 +54,8 @@ def test_what_a_run_lacks_is_named(tmp_path):
 
 
 def test_one_process_at_a_time(tmp_path):
-    with subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE, text=True) as other:
+    hold = [sys.executable, "-c", HOLD, str(tmp_path)]
+    with subprocess.Popen(hold, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
         try:
             assert other.stdout.readline() == "held\n"
             with pytest.raises(UserError, match="Another process is running"), RunDirectory(tmp_path).locked():

@@ -45,7 +45,7 @@ class Counting(Work):
     def metrics(self):
         return {"chunks": len(self.chunks)}
 
-    def facts(self):
+    def status_line(self):
         return "counting"
 
     def checkpoint(self):
@@ -66,7 +66,7 @@ def go(work, tmp_path, interruption, *, step=0, chunk=None):
 
 @pytest.mark.parametrize(
     ("chunk", "chunks"),
-    [(1, [1] * 20), (3, [3] * 4 + [3, 3, 2]), (100, [5, 5, 2, 5, 3]), (None, [5, 5, 2, 5, 3])],
+    [(1, [1] * 20), (3, [3] * 4 + [3, 3, 2]), (100, [5, 5, 2, 5, 3])],
 )
 def test_chunks_fill_the_run_and_respect_stops_and_capacity(chunk, chunks, tmp_path):
     work = Counting()
@@ -75,6 +75,13 @@ def test_chunks_fill_the_run_and_respect_stops_and_capacity(chunk, chunks, tmp_p
     assert work.chunks == chunks
     assert [line["step"] for line in metrics] == [sum(chunks[: i + 1]) for i in range(len(chunks))]
     assert Checkpoints(tmp_path / "checkpoints").newest_notes()[0] == 20
+
+
+def test_chunks_of_a_length_that_follows_the_speed_do_so_too(tmp_path):
+    work = Counting()
+    go(work, tmp_path, Interruption())
+    assert max(work.chunks) == 5
+    assert {12, 20} <= {sum(work.chunks[: i + 1]) for i in range(len(work.chunks))}
 
 
 @pytest.mark.parametrize(

@@ -12,11 +12,13 @@ import xarray
 from rich.console import Console
 from small_runs import TINY, assert_same_run, histories, metrics, resume, run, state, tiny
 
+from dlhmc import cli
 from dlhmc.errors import ExitCode, UserError
+from dlhmc.plans.sampling import resume as resume_run
 from dlhmc.report.sampling import sampling_chart
 from dlhmc.results.samples import load_samples
 from dlhmc.runs import sampling
-from dlhmc.runs.loop import Conditions
+from dlhmc.runs.loop import ExecutionOptions
 
 KINDS = {
     "hmc": {},
@@ -106,7 +108,7 @@ def test_the_history_opens_without_a_warning(finished):
             assert np.isfinite(store.to_array()).all()
             np.testing.assert_array_equal(store.charge, np.round(store.charge))
             assert (abs(store.plaquette) <= 1).all()
-            expected = {"kernel": "hmc", "lattice": [4, 4], "beta": 2.0, "leapfrog_steps": 4}
+            expected = {"kernel": "hmc", "target": "u1", "lattice": [4, 4], "beta": 2.0, "leapfrog_steps": 4}
             assert {name: store.attrs[name] for name in expected} == expected
 
 
@@ -125,13 +127,16 @@ def test_metrics_count_up_to_the_end(finished):
     }
 
 
-MOMENT = {"mean", "error", "exact", "z"}
+MOMENT = {"mean", "error", "exact", "z", "rhat", "ess_bulk"}
 TIME = {"value", "error", "window", "frozen", "lower_bound"}
 SUMMARY = {
     "sha256": None,
     "kernel": None,
+    "target": None,
     "lattice": None,
     "beta": None,
+    "title": None,
+    "start": None,
     "chains": None,
     "trajectories": None,
     "leapfrog_steps": None,
@@ -142,9 +147,11 @@ SUMMARY = {
     "tau_int_charge": TIME,
     "tau_int_sine_charge": TIME,
     "exp_minus_dh": {"mean", "error"},
+    "balance": {"mean", "error"},
     "nonfinite_rejected": None,
     "nonfinite_fraction": None,
     "warnings": None,
+    "alarms": None,
     "precision": None,
     "seconds": None,
     "microseconds_per_trajectory": None,
@@ -156,6 +163,7 @@ def test_the_summary_has_all_keys(finished):
     summary = json.loads((finished / "summary.json").read_text())
     assert {name: set(value) if isinstance(value, dict) else None for name, value in summary.items()} == SUMMARY
     assert (summary["kernel"], summary["lattice"], summary["trajectories"]) == ("hmc", [4, 4], 20)
+    assert (summary["title"], summary["start"]) == ("hmc  u1  4×4  beta = 2  4 chains × 20 trajectories", "cold")
     history = histories(finished)
     assert summary["acceptance"] == pytest.approx(history["accepted"].mean())
     assert summary["plaquette"]["mean"] == pytest.approx(history["plaquette"].mean(dtype=np.float64))
@@ -194,22 +202,28 @@ def test_the_smallest_runs_finish(size, tmp_path):
     sampling.show_results(path, Console(file=io.StringIO()))
 
 
-def test_a_run_far_from_equilibrium_still_has_a_summary(tmp_path):
-    path = run(tmp_path / "hot", beta=10_000.0, warmup=0, step_size=0.003, start="hot")
-    assert json.loads((path / "summary.json").read_text())["exp_minus_dh"]["mean"] > 1e9
+def test_a_run_far_from_equilibrium_has_a_summary_and_ends_with_an_alarm(tmp_path, capsys):
+    config = tiny(beta=10_000.0, warmup=0, step_size=0.003, start="hot")
+    screen = io.StringIO()
+    assert config.run(tmp_path / "hot", Console(file=screen, width=1000))[1] == ExitCode.ALARM
+    summary = json.loads((tmp_path / "hot" / "summary.json").read_text())
+    assert summary["exp_minus_dh"]["mean"] > 1e9
+    assert f"Alarm: {summary['alarms'][0]}" in screen.getvalue()
+    assert cli.run(["resume", str(tmp_path / "hot"), "--json"]) == ExitCode.ALARM
+    assert json.loads(capsys.readouterr().out)["alarms"] == summary["alarms"]
 
 
 def test_proposals_that_are_not_finite_are_rejected_counted_and_shown(tmp_path):
     screen = io.StringIO()
     console = Console(file=screen, force_terminal=True, width=80, color_system="standard")
     config = tiny(step_size=1e30, warmup=0)
-    assert sampling.sample(config, tmp_path / "wild", console) == ExitCode.OK
+    assert config.run(tmp_path / "wild", console)[1] == ExitCode.OK
     summary = json.loads((tmp_path / "wild" / "summary.json").read_text())
     assert summary["nonfinite_rejected"] == 20 * 4
     assert summary["acceptance"] == 0
     assert histories(tmp_path / "wild")["nonfinite"].all()
     assert summary["nonfinite_fraction"] == 1
-    assert len(summary["warnings"]) == 1
+    assert len(summary["warnings"]) == 2  # and nothing has moved
     said = f"\x1b[31mWarning: {summary['warnings'][0]}"
     assert "80 of 80 proposals (100 %) were not finite" in said
     assert said in screen.getvalue()
@@ -245,7 +259,7 @@ def test_a_run_whose_history_has_lost_rows_does_them_again_and_says_so(finished,
     with pytest.raises(UserError, match="no measurements yet"):  # all that is intact is the checkpoint before the first
         sampling.show_results(copied, Console(file=io.StringIO()))
     screen = io.StringIO()
-    assert sampling.resume(copied, Console(file=screen, width=1000)) == ExitCode.OK
+    assert resume_run(copied, Console(file=screen, width=1000)) == ExitCode.OK
     assert "checkpoint 30: The history" in screen.getvalue()
     assert "'energy_change' is not what was saved" in screen.getvalue()
     assert_same_run(finished, copied)
@@ -257,7 +271,7 @@ def test_a_finished_run_that_has_lost_its_last_checkpoint_says_so(tmp_path):
             signal.raise_signal(signal.SIGINT)
 
     path = tmp_path / "run"
-    code = sampling.sample(tiny(chunk=5), path, Console(file=io.StringIO()), Conditions(progress=stop))
+    _, code = tiny(chunk=5).run(path, Console(file=io.StringIO()), ExecutionOptions(progress=stop))
     assert code == ExitCode.INTERRUPTED
     earlier = path / "checkpoints" / "20.npz"
     saved = earlier.read_bytes()
@@ -319,7 +333,7 @@ def test_a_damaged_run_is_refused_with_the_reason_and_left_alone(sentence, copie
     HARM[sentence](copied)
     before = {path: path.stat().st_mtime_ns for path in copied.rglob("*") if path.name != ".lock"}
     with pytest.raises(UserError, match=sentence) as refusal:
-        sampling.resume(copied, Console(file=io.StringIO()))
+        resume_run(copied, Console(file=io.StringIO()))
     assert "\n" not in str(refusal.value)
     assert {path: path.stat().st_mtime_ns for path in copied.rglob("*") if path.name != ".lock"} == before
 
@@ -334,7 +348,7 @@ def test_without_measurements_there_is_no_summary(unfinished):
 def test_a_new_run_leaves_an_old_one_alone(finished):
     before = (finished / "config.toml").stat().st_mtime_ns
     with pytest.raises(UserError, match="already holds a run"):
-        sampling.sample(tiny(), finished, Console(file=io.StringIO()))
+        tiny().run(finished, Console(file=io.StringIO()))
     assert (finished / "config.toml").stat().st_mtime_ns == before
 
 
@@ -342,7 +356,7 @@ def test_a_directory_that_cannot_be_made_is_one_sentence(tmp_path):
     (tmp_path / "file").touch()
     for path in (tmp_path / "file" / "below", tmp_path / ("long" * 100), Path("/proc/read-only")):
         with pytest.raises(UserError, match="cannot be written"):
-            sampling.sample(tiny(), path, Console(file=io.StringIO()))
+            tiny().run(path, Console(file=io.StringIO()))
 
 
 # What a user sees.
@@ -350,7 +364,7 @@ def test_a_directory_that_cannot_be_made_is_one_sentence(tmp_path):
 
 def test_a_finished_run_prints_a_table(tmp_path):
     screen = io.StringIO()
-    sampling.sample(tiny(start="exact"), tmp_path / "a[b] c", Console(file=screen, width=80))
+    tiny(start="exact").run(tmp_path / "a[b] c", Console(file=screen, width=80))
     text = screen.getvalue()
     for word in ("hmc: 30/30", "step size", "(tuned)", "plaquette", "τ_int(charge)", "exp(-ΔH)", "µs a trajectory"):
         assert word in text

@@ -1,8 +1,47 @@
+import sys
+import warnings
+
 import numpy as np
 import pytest
+from scipy.signal import lfilter
 from scipy.stats import norm, rankdata
 
-from dlhmc.statistics import effective_sample_size, split_rhat
+from dlhmc.statistics import convergence, effective_sample_size, ess_bulk, split_rhat
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # ArviZ announces its next version
+    import arviz
+
+
+@pytest.mark.parametrize("shape", [(4, 2), (5, 3), (100, 4), (101, 4), (1000, 7)])
+@pytest.mark.parametrize("kind", ["noise", "slow", "antithetic", "ties", "offsets", "heavy tail", "drift"])
+def test_equals_arviz(shape: tuple[int, int], kind: str) -> None:
+    rng = np.random.default_rng(5)
+    memory = {"slow": 0.95, "antithetic": -0.8, "ties": 0.5}.get(kind, 0.0)
+    series = lfilter([1.0], [1.0, -memory], rng.normal(size=shape), axis=0)
+    if kind == "ties":
+        series = np.rint(series)
+    elif kind == "offsets":
+        series += rng.normal(size=shape[1])
+    elif kind == "heavy tail":
+        series = 1 / series
+    elif kind == "drift":
+        series += np.linspace(0, 3, shape[0])[:, None]
+    ours = convergence(series)
+    assert ours.rhat == pytest.approx(float(arviz.rhat(series.T, method="rank")), rel=1e-10)
+    assert ours.ess_bulk == pytest.approx(float(arviz.ess(series.T, method="bulk")), rel=1e-10)
+    assert ours == (split_rhat(series), ess_bulk(series))
+
+
+def test_ess_of_one_chain_equals_arviz() -> None:
+    series = lfilter([1.0], [1.0, -0.5], np.random.default_rng(6).normal(size=333))
+    assert ess_bulk(series) == pytest.approx(float(arviz.ess(series, method="bulk")), rel=1e-10)
+
+
+def test_long_series_are_thinned(monkeypatch: pytest.MonkeyPatch) -> None:
+    series = lfilter([1.0], [1.0, -0.9], np.random.default_rng(7).normal(size=(4000, 6)), axis=0)
+    monkeypatch.setattr(sys.modules[convergence.__module__], "MOST_SAMPLES", 9000)
+    assert convergence(series) == convergence(series[::3])
 
 
 def test_good_chains() -> None:
@@ -39,6 +78,7 @@ def test_frozen_chains_are_infinitely_far_from_convergence(charges: list[float])
     frozen = np.tile(charges, (100, 1))
     assert split_rhat(frozen) == np.inf
     assert effective_sample_size(frozen) == 0
+    assert ess_bulk(frozen) <= 2 * len(charges)  # where chains differ, each half is worth one sample
 
 
 def test_two_valued_series_folds_to_a_constant() -> None:

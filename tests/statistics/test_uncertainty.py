@@ -6,7 +6,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.signal import lfilter
 
-from dlhmc.statistics import Estimate, format_uncertainty, gamma_method, mean_and_error, ratio_and_error
+from dlhmc.statistics import ChainEstimate, Estimate, format_uncertainty, gamma_method, mean_and_error, ratio_and_error
 
 with warnings.catch_warnings():
     # pyerrors imports the deprecated scipy.odr.
@@ -54,8 +54,8 @@ def ar1(a: float, shape: tuple[int, int], seed: int) -> FloatArray:
         (1.2345e12, 3.2e9, 2, "1.2345(32)e+12"),
         (0.5, 0.0, 1, "0.5"),
         (2, 0, 1, "2"),
-        (0.5, math.inf, 1, "0.5(inf)"),
-        (0.5, math.nan, 1, "0.5(nan)"),
+        (0.5, math.inf, 1, "0.5 (not converged)"),
+        (0.5, math.nan, 1, "0.5 (not converged)"),
         (math.inf, math.inf, 1, "inf"),
         (-math.inf, 1.0, 1, "-inf"),
         (math.nan, 0.1, 1, "nan"),
@@ -122,16 +122,39 @@ def test_errors_cover(n_chains: int) -> None:
     assert 0.7 < np.mean(np.square(pulls)) < 1.3
 
 
-def test_frozen_chains_fall_back_to_their_spread() -> None:
-    charges = np.array([-1.0, 0.0, 0.0, 2.0])
-    estimate = mean_and_error(np.tile(charges, (100, 1)))
-    assert estimate.value == 0.25
-    assert estimate.error == pytest.approx(charges.std(ddof=1) / 2, rel=1e-12)
+FROZEN = np.tile([-1.0, 0.0, 0.0, 2.0], (100, 1))
+
+
+def test_frozen_chains_have_no_error_unless_they_started_in_equilibrium() -> None:
+    estimate = mean_and_error(FROZEN)
+    assert (estimate.value, estimate.error, estimate.rhat) == (0.25, math.inf, math.inf)
+    assert str(estimate) == "0.25 (not converged)"
+    estimate = mean_and_error(FROZEN, equilibrium_start=True)
+    assert (estimate.value, estimate.rhat) == (0.25, math.inf)
+    assert estimate.error == pytest.approx(FROZEN[0].std(ddof=1) / 2, rel=1e-12)
+
+
+def test_chains_that_still_differ_have_no_error() -> None:
+    # Noise of variance 1 and offsets of ±½: τ_int is resolved or not, R̂ ≈ √1.25 in any case.
+    series = np.random.default_rng(8).normal(size=(1000, 8)) + np.tile([-0.5, 0.5], 4)
+    estimate = mean_and_error(series)
+    assert estimate.error == math.inf
+    assert estimate.rhat > 1.05
+    assert mean_and_error(series, equilibrium_start=True).error < 1
+    assert ratio_and_error(series, 2 + 0 * series).error == math.inf
+
+
+def test_the_shortest_series_have_no_error() -> None:
+    series = np.random.default_rng(9).normal(size=(3, 8))
+    assert (mean_and_error(series).error, mean_and_error(series).rhat) == (math.inf, math.inf)
+    assert mean_and_error(series, equilibrium_start=True).error < 1
 
 
 @pytest.mark.parametrize("constant", [np.full(100, 0.1), np.full((100, 1), 0.1), np.full((100, 4), 0.1)])
 def test_nothing_moved_and_nothing_differs(constant: FloatArray) -> None:
-    assert mean_and_error(constant) == Estimate(0.1, math.inf)
+    for equilibrium_start in (False, True):
+        estimate = mean_and_error(constant, equilibrium_start=equilibrium_start)
+        assert estimate == ChainEstimate(0.1, math.inf, math.inf, 0.0)
 
 
 def test_unresolved_chains_fall_back_to_their_spread() -> None:
@@ -141,11 +164,13 @@ def test_unresolved_chains_fall_back_to_their_spread() -> None:
     analysis = gamma_method(series)
     assert not analysis.tau.resolved
     spread = series.mean(axis=0).std(ddof=1) / math.sqrt(20)
-    assert mean_and_error(series).error == pytest.approx(max(spread, analysis.error), rel=1e-12)
-    assert mean_and_error(series).error >= spread * (1 - 1e-12)
+    error = mean_and_error(series, equilibrium_start=True).error
+    assert error == pytest.approx(max(spread, analysis.error), rel=1e-12)
+    assert error >= spread * (1 - 1e-12)
+    assert mean_and_error(series).error == math.inf
     single = np.zeros(200)
     single[150:] = 1
-    assert mean_and_error(single).error == math.inf
+    assert mean_and_error(single, equilibrium_start=True).error == math.inf
 
 
 def test_chains_stuck_in_different_places_are_noticed() -> None:

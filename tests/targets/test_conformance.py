@@ -4,19 +4,25 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from dlhmc.targets import registry
+from dlhmc.geometry import FlatSpace, Torus, UnitQuaternions
 from dlhmc.testing import ConformanceError, check_target
 from dlhmc.testing.checks import example
 from dlhmc.testing.target import TARGET_CHECKS
-from dlhmc.theories.u1.action import U1
+from dlhmc.theories import registry
+from dlhmc.theories.u1.links import LatticeTransformation
+from dlhmc.theories.u1.wilson import U1
 from dlhmc.theories.vectors.log_density import LogDensity
+from guest_theories import Ring, RingTheory, VillainTheory
+
+THEORIES = (*registry.all_theories(), RingTheory(), VillainTheory())
+EXAMPLES = {name: make for theory in THEORIES for name, make in theory.examples().items()}
 
 
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize("check", TARGET_CHECKS)
-@pytest.mark.parametrize("name", sorted(registry))
+@pytest.mark.parametrize("name", sorted(EXAMPLES))
 def test_contract(name, check):
-    target = registry[name]()
+    target = EXAMPLES[name]()
     assert list(TARGET_CHECKS[check](target, example(target))) == []
 
 
@@ -55,7 +61,7 @@ class MixedChains(Broken):
 
 class WrongShape(Broken):
     def observables(self, x):
-        return {"plaquette": jnp.cos(x)}
+        return super().observables(x) | {"plaquette": jnp.cos(x[..., 0])}
 
 
 class WrongSymmetry(Broken):
@@ -73,9 +79,65 @@ class NoAnnealing(Broken):
         return self.beta.astype(dtype)
 
 
-class WrongWrap(Broken):
-    def wrap(self, x):
+class WrongProjection(Torus):
+    def project(self, x):
         return jnp.mod(x, 3.0)
+
+
+class WrongWrap(Broken):
+    @property
+    def geometry(self):
+        return WrongProjection((2, 2, 2))
+
+
+class FlatComplex(Broken):
+    """Complex links in a flat geometry of real numbers, which would die much later."""
+
+    @property
+    def geometry(self):
+        return FlatSpace((2, 2, 2))
+
+    def start(self, key, kind, chains, dtype):
+        x = super().start(key, kind, chains, dtype)
+        return jax.lax.complex(jnp.cos(x), jnp.sin(x))
+
+
+class WrongMomentum(LatticeTransformation):
+    """Momenta are not transformed along with the links."""
+
+    def apply(self, x, v):
+        return self._apply(x), v
+
+
+class WrongTransformation(Broken):
+    def random_transformation(self, key):
+        g = super().random_transformation(key)
+        return WrongMomentum(g.shift, jnp.asarray(True), g.reflected, g.transposed)
+
+
+class EuclideanForce(Ring):
+    """The gradient in the space around the group, which is not its tangent space."""
+
+    def force(self, x):
+        return jax.grad(lambda y: jnp.sum(self.action(y)))(x)
+
+
+class NotOnTheGroup(Ring):
+    def start(self, key, kind, chains, dtype):
+        return 1.5 * super().start(key, kind, chains, dtype)
+
+
+class Additive(UnitQuaternions):
+    """Adds the displacement to the matrix instead of multiplying by its exponential."""
+
+    def drift(self, x, v, displacement):
+        return self.project(x.at[1:].add(0.5 * displacement)), v
+
+
+class AddsToTheGroup(Ring):
+    @property
+    def geometry(self):
+        return Additive((self.sites,))
 
 
 class Raises(Broken):
@@ -94,7 +156,12 @@ class Raises(Broken):
         (WrongSymmetry, "symmetries", "the charge conjugation does not make the observable"),
         (WrongExact, "exact results", "the exact value of plaquette is 0.5"),
         (NoAnnealing, "annealing", "half the gamma"),
-        (WrongWrap, "wrapping", "wrap changes the action"),
+        (WrongWrap, "projection", "the projection changes the action"),
+        (FlatComplex, "shapes and names", "start gives complex128, but fields of this geometry are float64"),
+        (WrongTransformation, "transformations", "moves x and its momentum in different ways"),
+        (EuclideanForce, "shapes and names", "the force has the shape"),
+        (NotOnTheGroup, "geometry", "start gives points that are not in the space"),
+        (AddsToTheGroup, "geometry", "difference does not undo drift"),
     ],
 )
 def test_broken_targets_are_found_out(kind, check, complaint):

@@ -8,7 +8,7 @@ import pytest
 
 from dlhmc.kernels import HMC, Info, Kernel, State
 from dlhmc.testing import check_ranks
-from dlhmc.theories.u1.action import U1
+from dlhmc.theories.u1.wilson import U1
 from dlhmc.theories.vectors.gaussian import Gaussian
 
 
@@ -35,7 +35,7 @@ class Turns(Faulty):
 
     def step(self, key, state):
         state, info = super().step(key, state)
-        return State(self.target.wrap(state.x + self.fault)), info
+        return State(self.target.geometry.project(state.x + self.fault)), info
 
 
 # An exact kernel fails with probability 1e-3 at a new seed.

@@ -9,11 +9,12 @@ import numpy as np
 import optax
 import pytest
 
-from dlhmc.models import model as models
-from dlhmc.models.model import ModelConfig
-from dlhmc.theories.u1.action import U1
+from dlhmc.kernels.metropolis import probability
+from dlhmc.models.dense import DenseArchitecture
+from dlhmc.theories.u1.loss import charge_loss
+from dlhmc.theories.u1.wilson import U1
 from dlhmc.theories.vectors.mixture import GaussianMixture
-from dlhmc.training.loss import Transition, charge_loss, jump_loss, smooth_acceptance
+from dlhmc.training.loss import Transition, jump_loss
 from dlhmc.training.schedule import Knots, learning_rate
 from dlhmc.training.step import COLLAPSED, SKIPS_IN_A_ROW, Algorithm
 
@@ -32,7 +33,7 @@ def loss(target, transition):
 
 
 def algorithm(beta=2.0, gamma=None):
-    return Algorithm(U1((4, 4), beta), gamma or Knots.linear(1.0, 1.0, 0), None, loss, ADAM, False)
+    return Algorithm(U1((4, 4), beta), {"gamma": gamma or Knots.linear(1.0, 1.0, 0)}, loss, ADAM, False)
 
 
 @functools.cache
@@ -42,8 +43,8 @@ def equilibrium():
 
 
 def begin(algorithm):
-    config = ModelConfig(leapfrog_steps=2, hidden=(8,), rule="circle", step_size=0.2)
-    return algorithm.begin(models.build(config, algorithm.target, jax.random.key(0)), equilibrium())
+    architecture = DenseArchitecture(leapfrog_steps=2, hidden=(8,), rule="circle", step_size=0.2)
+    return algorithm.begin(architecture.build(algorithm.target, jax.random.key(0)), equilibrium())
 
 
 step = eqx.filter_jit(lambda algorithm, index, state: algorithm.step(SEED, index, state))
@@ -62,16 +63,16 @@ def test_losses_by_hand():
     transition = Transition(x, x, y, y, a)
     jump = np.asarray(target.sine_charge(y)) - np.asarray(target.sine_charge(x))
     np.testing.assert_allclose(charge_loss(target, transition), -np.asarray(a) * jump**2, rtol=1e-6)
-    distance = np.asarray(target.wrap(y - x)) ** 2
+    distance = np.asarray(target.geometry.difference(x, y)) ** 2
     np.testing.assert_allclose(jump_loss(target, transition), -np.asarray(a) * distance.sum((0, 1, 2)), rtol=1e-5)
-    with pytest.raises(TypeError, match="U1 target only"):
+    with pytest.raises(TypeError, match="theories of plaquettes"):
         charge_loss(GaussianMixture(), transition)
 
 
 def test_acceptance_has_a_finite_gradient_everywhere():
     changes = jnp.asarray([-2.0, 0.5, jnp.inf, -jnp.inf, jnp.nan], jnp.float32)
-    np.testing.assert_allclose(smooth_acceptance(changes), [1.0, np.exp(-0.5), 0, 0, 0], rtol=1e-6)
-    gradient = jax.grad(lambda c: smooth_acceptance(c).sum())(changes)
+    np.testing.assert_allclose(probability(changes), [1.0, np.exp(-0.5), 0, 0, 0], rtol=1e-6)
+    gradient = jax.grad(lambda c: probability(c).sum())(changes)
     np.testing.assert_allclose(gradient, [0.0, -np.exp(-0.5), 0, 0, 0], rtol=1e-6)
 
 

@@ -6,8 +6,9 @@ import pytest
 
 from dlhmc.kernels import HMC, Exact, State
 from dlhmc.theories.u1 import exact as u1_exact
-from dlhmc.theories.u1.action import U1
 from dlhmc.theories.u1.hits import InstantonHits
+from dlhmc.theories.u1.wilson import U1
+from dlhmc.theories.vectors.gaussian import Gaussian
 
 
 @pytest.mark.parametrize(("side", "beta"), [(16, 7.0), (8, 4.0)])
@@ -34,5 +35,5 @@ def test_an_accepted_hit_changes_the_charge_by_one():
 
 
 def test_hits_need_the_gauge_theory():
-    with pytest.raises(TypeError, match="U1 target only"):
-        InstantonHits(HMC(object(), 0.1, 1), 1)
+    with pytest.raises(TypeError, match="a function of the plaquettes"):
+        InstantonHits(HMC(Gaussian([1.0]), 0.1, 1), 1)

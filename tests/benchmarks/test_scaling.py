@@ -3,8 +3,9 @@
 import io
 
 import pytest
-from benchmarks import scaling
 from rich.console import Console
+
+from benchmarks import scaling
 
 
 def test_setups_share_the_same_work():

@@ -17,6 +17,7 @@ import pytest
 from rich.console import Console
 
 from dlhmc import __version__, cli
+from dlhmc.cli.commands import all_options
 from dlhmc.cli.completion import options_of, script
 from dlhmc.cli.doctor import Check, Findings, show
 from dlhmc.errors import ExitCode
@@ -55,15 +56,15 @@ def refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
         ("--lattice 1 4", "--lattice is 1 4"),
         ("--chains 0", "--chains is 0"),
         ("--hits -1", "--hits is -1"),
-        ("--target mixture --beta 2", "--beta is for the target u1, not for mixture"),
-        ("--lattice 4 4 --target=funnel", "--lattice is for the target u1, not for funnel"),
-        ("--target mixture --hits 1", "--hits is for the target u1, not for mixture"),
+        ("--target mixture --beta 2", "--beta is for the target u1, not for this run: leave it out"),
+        ("--lattice 4 4 --target=funnel", "--lattice is for the target u1, not for this run: leave it out"),
+        ("--target mixture --hits 1", "--hits is for the target u1 in sampling, not for this run: leave it out"),
         ("--model nowhere", "There is no model or training run nowhere"),
         ("--keep-configurations 99999", "--keep-configurations is 99999"),
         ("--warmup 0", "The step size is tuned during the warm-up"),
         ("--config missing.toml", "There is no configuration file missing.toml"),
         ("--config=unknown.toml", "unknown key 'chians': did you mean 'chains'?"),
-        ("--config type.toml", "beta = 'seven', but it must be a number"),
+        ("--config type.toml", "--beta is 'seven', but must be a number"),
         ("--config .", "cannot be read"),
         ("--out taken", "taken already holds a run"),
         ("--out taken --dry-run", "taken already holds a run"),
@@ -102,8 +103,16 @@ def test_a_misspelt_command_or_option_gets_a_suggestion(capsys):
     assert "see 'dlhmc models --help'" in refused(["models", "--xyzzy"], capsys)
     assert "hmc" in refused(["sample", "--kernel", "hcm"], capsys)
     assert "mixture" in refused(["sample", "--target", "mixtuer"], capsys)
-    assert "presets are for the target u1" in refused(["train", "--target", "mixture", "--preset", "laptop"], capsys)
+    assert "The target mixture has no preset 'laptop'" in refused(
+        ["train", "--target", "mixture", "--preset", "laptop"], capsys
+    )
     assert "--chains" in refused(["sample", "--chains", "many"], capsys)
+
+
+def with_options(command):
+    """The class that a command line without words is parsed into."""
+    specialised = getattr(command.options, "specialised", None)
+    return command.options if specialised is None else specialised([])[0]
 
 
 def test_help_and_version(capsys):
@@ -114,7 +123,7 @@ def test_help_and_version(capsys):
     lines = overview.splitlines()
     assert len(lines) <= 24
     assert max(map(len, lines)) <= 80
-    for name, command in cli.COMMANDS.items():
+    for name, command in cli.commands().items():
         assert f"  {name} " in overview
         with pytest.raises(SystemExit) as end:
             cli.run([name, "--help"])
@@ -124,7 +133,7 @@ def test_help_and_version(capsys):
         # What completion offers is what there is.
         starts = [line.strip("│| ").partition("  ")[0] for line in text.splitlines()]
         shown = {option for start in starts if start[:1] == "-" for option in re.findall(r"--[a-z][a-z0-9-]*", start)}
-        assert shown - {"--help"} == set(options_of(command.options))
+        assert shown - {"--help"} == set(options_of(with_options(command)))
 
 
 def test_help_lists_all_options_of_sample(capsys):
@@ -176,7 +185,7 @@ def test_a_run_from_start_to_summary(capsys):
     assert cli.run(["resume", "run"]) == ExitCode.OK
     assert "written to run" in capsys.readouterr().out
 
-    assert "already holds a run: choose another --out, or 'dlhmc resume run'" in refused(
+    assert "already holds a run: choose another directory, or 'dlhmc resume run'" in refused(
         ["sample", *TINY, "--out", "run"], capsys
     )
 
@@ -260,8 +269,8 @@ def test_the_doctor_says_what_is_wrong(capsys):
 
 
 def test_every_option_says_in_one_line_what_it_means():
-    for command in cli.COMMANDS.values():
-        for field in described(command.options):
+    for command in cli.commands().values():
+        for field in described(with_options(command)):
             assert field.strip()
             assert "\n" not in field
             assert len(field) < 120
@@ -269,10 +278,14 @@ def test_every_option_says_in_one_line_what_it_means():
 
 def described(kind):
     """What is written below each field of a dataclass and of those it is made of."""
-    hints = typing.get_type_hints(kind)
+    hints, marked = typing.get_type_hints(kind), typing.get_type_hints(kind, include_extras=True)
     for field in dataclasses.fields(kind):
         if dataclasses.is_dataclass(hints[field.name]):
             yield from described(hints[field.name])
+            continue
+        marks = getattr(marked[field.name], "__metadata__", ())
+        if said := [mark.help for mark in marks if getattr(mark, "help", None)]:  # a field made for a theory
+            yield from (text[:100] for text in said)
             continue
         home = next(base for base in kind.__mro__ if field.name in inspect.get_annotations(base))
         body = ast.parse(textwrap.dedent(inspect.getsource(home))).body[0].body
@@ -286,7 +299,7 @@ def described(kind):
 def completed(line):
     """What bash offers at the end of a command line."""
     words = line.split(" ")
-    options = {name: options_of(command.options) for name, command in cli.COMMANDS.items()}
+    options = {name: all_options(command.options) for name, command in cli.commands().items()}
     code = f"""{script("bash", options)}
 COMP_WORDS=({" ".join(f"'{word}'" for word in words)}); COMP_CWORD={len(words) - 1}
 _dlhmc; echo "${{COMPREPLY[@]}}" """
@@ -304,16 +317,16 @@ def test_the_script_for_zsh_has_all_commands_and_options(capsys):
     assert cli.run(["completion", "zsh"]) == ExitCode.OK
     text = capsys.readouterr().out
     assert text.startswith("#compdef dlhmc\n")
-    for name, command in cli.COMMANDS.items():
+    for name, command in cli.commands().items():
         assert f" {name})" in text
-        for option in options_of(command.options):
+        for option in all_options(command.options):
             assert f"{option} " in text
 
 
 def test_a_run_that_nobody_reads_ends_and_goes_on_later():
     """`dlhmc sample | head -1`: no success, no traceback, and nothing is lost but the chunk at hand."""
     command = [sys.executable, "-c", "from dlhmc.cli import main; main()"]
-    small = ["--lattice", "4", "4", "--beta", "2", "--chains", "4", "--trajectories", "3000", "--chunk", "100"]
+    small = ["--lattice", "4", "4", "--beta", "2", "--chains", "4", "--trajectories", "6000", "--chunk", "100"]
     with subprocess.Popen(
         [*command, "sample", *small, "--start", "cold", "--out", "run"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:
@@ -325,4 +338,4 @@ def test_a_run_that_nobody_reads_ends_and_goes_on_later():
     assert "Traceback" not in complaint
     assert not Path("run/summary.json").exists()
     assert cli.run(["resume", "run", "--quiet"]) == ExitCode.OK
-    assert json.loads(Path("run/summary.json").read_text())["trajectories"] == 3000
+    assert json.loads(Path("run/summary.json").read_text())["trajectories"] == 6000

@@ -1,5 +1,5 @@
 import itertools
-from typing import ClassVar, get_args
+from typing import ClassVar
 
 import equinox as eqx
 import jax
@@ -9,11 +9,11 @@ import pytest
 from jax.tree_util import Partial
 from scipy import integrate, stats
 
+from dlhmc.geometry import FlatSpace
 from dlhmc.kernels import HMC
-from dlhmc.names import TargetName
-from dlhmc.targets import registry, standard
 from dlhmc.testing import check_stationarity
-from dlhmc.theories.u1.action import U1
+from dlhmc.theories import registry
+from dlhmc.theories.u1.wilson import U1
 from dlhmc.theories.vectors.funnel import Funnel
 from dlhmc.theories.vectors.gaussian import Gaussian, correlated_gaussian, ill_conditioned_gaussian
 from dlhmc.theories.vectors.log_density import LogDensity
@@ -37,7 +37,8 @@ STATIONARY = {
     "wide funnel, annealed": lambda: (Funnel(sigma=0.5, gamma=0.8), 0.3, 4),
     "Neal's funnel": lambda: (Funnel(), 0.3, 5),
 }
-EUCLIDEAN = sorted(name for name, make in registry.items() if make().shape == (np.prod(make().shape),))
+EXAMPLES = {name: make for theory in registry.all_theories() for name, make in theory.examples().items()}
+EUCLIDEAN = sorted(name for name, make in EXAMPLES.items() if isinstance(make().geometry, FlatSpace))
 ALL = pytest.mark.parametrize("name", EUCLIDEAN)
 
 
@@ -45,11 +46,10 @@ ALL = pytest.mark.parametrize("name", EUCLIDEAN)
 def test_hmc_leaves_exact_draws_exact(name):
     # At a new seed an exact kernel fails the χ² with probability 1e-3 and the test of the weights with 3e-3.
     target, step_size, steps = STATIONARY[name]()
-    result = check_stationarity(HMC(target, step_size, steps), steps=5, chains=8000, seed=1)
+    result = check_stationarity(HMC(target, step_size, steps), steps=5, chains=8000, seed=2)
     assert result.p_value > 1e-3, result
     assert 0.3 < result.acceptance < 0.98, result
-    # In the neck of the full funnel the integrator is unstable and e^{−ΔH} has no variance to speak of.
-    assert name == "Neal's funnel" or abs(result.weight_pull) < 3, result
+    assert abs(result.weight_pull) < 3, result
 
 
 # Exact results.
@@ -172,7 +172,7 @@ def test_draws_of_the_annealed_mixture(gamma):
 @pytest.mark.parametrize("name", ["correlated-gaussian", "mixture", "rough-well"])
 def test_draws_do_not_depend_on_the_number_of_chains(name):
     draw = jax.jit(lambda draws, chains: draws.draw(jax.random.key(0), chains, jnp.float32), static_argnums=1)
-    few, many = (draw(registry[name]().exact_draws(), chains) for chains in (3, 8))
+    few, many = (draw(EXAMPLES[name]().exact_draws(), chains) for chains in (3, 8))
     np.testing.assert_allclose(few, many[:, :3], rtol=1e-6)
 
 
@@ -180,7 +180,7 @@ def test_draws_do_not_depend_on_the_number_of_chains(name):
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
 def test_everything_has_the_dtype_of_the_points(name, dtype):
-    target = registry[name]()
+    target = EXAMPLES[name]()
 
     def everything(key):
         draws = target.exact_draws()
@@ -209,8 +209,10 @@ def test_the_variance_of_a_slow_observable_is_about_its_mean():
 
 
 def test_every_named_target_is_standard_and_has_exact_draws():
-    assert set(get_args(TargetName)) == {"u1", *standard}
-    assert all(make().exact_draws() is not None and make().gamma == 1 for make in standard.values())
+    targets = [theory.settings().build() for theory in registry.all_theories()]
+    assert all(target.exact_draws() is not None and target.gamma == 1 for target in targets)
+    assert [registry.describe(target)[0] for target in targets] == list(registry.names())
+    assert registry.describe(GaussianMixture(separation=3.0)) is None
 
 
 def test_modes_are_integers_and_cold_chains_sit_in_one():

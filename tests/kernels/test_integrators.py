@@ -6,7 +6,7 @@ import pytest
 
 from dlhmc.kernels.integrators import INTEGRATORS, integrate
 from dlhmc.targets import Target, energy_change
-from dlhmc.theories.u1.action import U1
+from dlhmc.theories.u1.wilson import U1
 
 compiled = eqx.filter_jit(integrate)
 ALL = pytest.mark.parametrize("name", sorted(INTEGRATORS))
@@ -19,7 +19,7 @@ def trajectory(target, name, x, v, step_size, steps):
 def equilibrium(lattice, beta, chains, dtype):
     target = U1(lattice, beta)
     x = jax.jit(lambda draws, key: draws.draw(key, chains, dtype))(target.exact_draws(), jax.random.key(0))
-    return target, x, target.momentum(jax.random.key(1), x)
+    return target, x, target.geometry.momentum(jax.random.key(1), x.shape[-1], x.dtype)
 
 
 @ALL
@@ -85,8 +85,8 @@ def test_number_of_forces(name):
         calls: list = eqx.field(static=True)
 
         @property
-        def shape(self):
-            return self.inner.shape
+        def geometry(self):
+            return self.inner.geometry
 
         def local_action(self, x):
             return self.inner.local_action(x)

@@ -1,12 +1,14 @@
 """The paper's results from start to end on a tiny lattice, stopped once on the way, and the report about them."""
 
 import csv
+import dataclasses
 import io
 import json
 import os
 import re
 import signal
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,16 +16,19 @@ from rich.console import Console
 
 from dlhmc import cli
 from dlhmc.errors import ExitCode, UserError
-from dlhmc.report import comparisons as of_comparisons
 from dlhmc.report.charts import Chart, Film
 from dlhmc.report.command import report
+from dlhmc.report.comparisons import ComparedRun
 from dlhmc.report.contents import build_page, drawn
 from dlhmc.runs.directory import RunDirectory, read_json, write_json
+from dlhmc.settings import read_table
 from dlhmc.theories.u1 import exact as u1_exact
+from dlhmc.theories.u1.figures import U1Figures
 from dlhmc.theories.u1.reproduction.command import reproduce, resume
-from dlhmc.theories.u1.reproduction.config import REPRODUCE_PRESETS, ReproduceConfig
+from dlhmc.theories.u1.reproduction.settings import ReproduceSettings
 
-CONFIG = ReproduceConfig(
+PAPER = Path(__file__).parents[3] / "docs" / "results" / "paper-curves.toml"
+SETTINGS = ReproduceSettings(
     lattice=(4, 4),
     betas=(2.0,),
     leapfrog_steps=(2,),
@@ -34,6 +39,7 @@ CONFIG = ReproduceConfig(
     chains=16,
     budgets=(1.5,),
     precision=0.3,
+    curves=str(PAPER),
 )
 
 
@@ -53,7 +59,7 @@ def finished(tmp_path_factory):
     thread = threading.Thread(target=interrupt_after_the_first_part)
     thread.start()
     try:
-        code = reproduce(CONFIG, path, silent, quiet=True)
+        code = reproduce(SETTINGS, path, silent, quiet=True)
     finally:
         finished_early.set()
         thread.join()
@@ -66,7 +72,6 @@ def finished(tmp_path_factory):
     return path, recorded.export_text()
 
 
-@pytest.mark.slow
 def test_what_was_done_is_not_done_again(finished):
     _, printed = finished
     assert "[1/2] train 2 layers at β = 2: done before" in printed
@@ -74,7 +79,6 @@ def test_what_was_done_is_not_done_again(finished):
     assert "an independent topological charge costs the trained sampler 2 ×" in printed
 
 
-@pytest.mark.slow
 def test_everything_is_there(finished):
     path, _ = finished
     for name in ("report.html", "tables/cost.md", "tables/cost.csv", "compare-b2/table.md", "train-b2-n2/model.npz"):
@@ -85,14 +89,12 @@ def test_everything_is_there(finished):
     assert read_json(path / "manifest.json")["kind"] == "reproduce"
 
 
-@pytest.mark.slow
 def test_results_are_those_of_the_comparisons(finished, capsys):
     assert cli.run(["summary", str(finished[0]), "--json"]) == ExitCode.OK
     for results in json.loads(capsys.readouterr().out).values():
         assert results["entries"]
 
 
-@pytest.mark.slow
 def test_tables_agree_with_the_comparisons(finished):
     path, _ = finished
     rows = list(csv.DictReader((path / "tables" / "cost.csv").read_text().splitlines()))
@@ -112,7 +114,6 @@ def shown(finished):
     return charts(finished[0])
 
 
-@pytest.mark.slow
 def test_the_cost_has_all_samplers(shown):
     for panel in shown["cost"].panels:
         series = {series.name: series for series in panel.series}
@@ -127,7 +128,6 @@ def test_the_cost_has_all_samplers(shown):
     assert not any("paper" in series.name for series in shown["cost"].panels[0].series)
 
 
-@pytest.mark.slow
 def test_frequencies_add_up_and_stand_beside_the_exact_ones(shown):
     exact, *sampled = shown["charge-distribution"].panels[0].series
     assert sum(exact.y) == pytest.approx(1, abs=1e-3)
@@ -137,7 +137,6 @@ def test_frequencies_add_up_and_stand_beside_the_exact_ones(shown):
         assert sum(value or 0 for value in series.y) == pytest.approx(1)
 
 
-@pytest.mark.slow
 def test_the_layers_begin_where_the_trajectory_does_and_conserve_energy_in_hmc(shown):
     trained, hmc = shown["layers"].panels[:3], shown["layers"].panels[3:]
     for panel in (*trained[1:], *hmc[1:]):
@@ -155,7 +154,6 @@ def test_the_layers_begin_where_the_trajectory_does_and_conserve_energy_in_hmc(s
     assert np.shape(shown["tunnelling"].frames[0].maps[0].values) == (4, 4)
 
 
-@pytest.mark.slow
 def test_training_curves(shown):
     chart = shown["training-defect-2-4x4"]
     assert isinstance(chart, Chart)
@@ -165,7 +163,6 @@ def test_training_curves(shown):
     assert chart.panels[0].series[0].x[-1] == 40
 
 
-@pytest.mark.slow
 def test_the_page_says_how_to_repeat_it(finished):
     text = (finished[0] / "report.html").read_text()
     assert "dlhmc reproduce --config config.toml" in text
@@ -173,21 +170,17 @@ def test_the_page_says_how_to_repeat_it(finished):
     assert "jaxlib" in text
 
 
-@pytest.mark.slow
 def test_a_report_of_training_alone(finished, tmp_path):
     report([finished[0] / "train-b2-n2"], tmp_path / "page.html", Console(quiet=True))
     assert "Training of 2 defect layers" in (tmp_path / "page.html").read_text()
 
 
-@pytest.mark.slow
 def test_the_headline_names_limits_as_limits(finished):
-    comparison = of_comparisons.Comparison.open(finished[0] / "compare-b2")
-    text = of_comparisons.headline(comparison)
+    text = U1Figures().headline(ComparedRun.open(finished[0] / "compare-b2"))
     assert text.startswith("On 4×4 at β = 2 ")
     assert ">" not in text
 
 
-@pytest.mark.slow
 def test_conditions_that_it_would_ignore_are_refused(finished, capsys):
     for options in (["--devices", "2"], ["--time-limit", "5m"]):
         assert cli.run(["resume", str(finished[0]), *options]) == ExitCode.BAD_INPUT
@@ -201,7 +194,6 @@ def test_reports_of_nothing_are_refused(tmp_path, capsys):
     assert "There is no run directory" in capsys.readouterr().err
 
 
-@pytest.mark.slow
 def test_damaged_results_are_named(finished, tmp_path, capsys):
     broken = tmp_path / "broken"
     broken.mkdir()
@@ -224,20 +216,42 @@ def test_damaged_results_are_named(finished, tmp_path, capsys):
     ],
 )
 def test_settings_that_cannot_run_are_refused_at_once(settings, complaint):
-    with pytest.raises(UserError, match=complaint):
-        ReproduceConfig(**{"betas": (2.0, 3.0), "budgets": (1.0,), **settings})
+    with pytest.raises(UserError) as found:
+        ReproduceSettings(**{"betas": (2.0, 3.0), "budgets": (1.0,), **settings})
+    assert found.value.on_command_line().startswith(f"{complaint} is ")
+
+
+def test_what_cannot_run_leaves_no_directory_behind(tmp_path):
+    """Neither may it be found out after the first hour."""
+    settings = dataclasses.replace(SETTINGS, curves=str(tmp_path / "nowhere.toml"))
+    with pytest.raises(UserError, match=r"nowhere\.toml"):
+        reproduce(settings, tmp_path / "run", Console(quiet=True))
+    assert not (tmp_path / "run").exists()
 
 
 def test_each_coupling_begins_with_the_parameters_of_the_one_before(tmp_path):
-    config = ReproduceConfig(betas=(2.0, 3.0), budgets=(1.0,))
-    parts = {"first": config.training(0, 2, None), "second": config.training(1, 2, tmp_path / "first")}
-    assert parts["first"].model is None
-    assert parts["second"].model == str(tmp_path / "first")
-    assert [part.beta for part in parts.values()] == [2.0, 3.0]
-    assert [part.steps for part in parts.values()] == [2000, 1000]
+    settings = ReproduceSettings(betas=(2.0, 3.0), budgets=(1.0,))
+    parts = {"first": settings.training(0, 2, None), "second": settings.training(1, 2, tmp_path / "first")}
+    assert parts["first"].objective.model is None
+    assert parts["second"].objective.model == str(tmp_path / "first")
+    assert [part.target.beta for part in parts.values()] == [2.0, 3.0]
+    assert [part.amounts.steps for part in parts.values()] == [2000, 1000]
+    # Parameters are values at radii: those of the last coupling serve for all.
+    assert parts["first"].architecture.radii == parts["second"].architecture.radii
+    assert parts["first"].architecture.radii[-1] == pytest.approx(3 * 3.0**0.5)
 
 
 def test_presets_can_run():
-    for settings in REPRODUCE_PRESETS.values():
-        config = ReproduceConfig(**settings)
-        assert config.training(1, config.leapfrog_steps[0], None).lattice == (16, 16)
+    for name, preset in ReproduceSettings.presets.items():
+        settings = ReproduceSettings(**preset)
+        plan = settings.training(1, settings.leapfrog_steps[0], None)
+        assert plan.target.lattice == (16, 16)
+        assert plan.schedules.beta_start == (2.0 if name == "paper" else None)
+        assert settings.comparison(1, Path("anywhere")).settings.chains == settings.chains
+
+
+def test_settings_come_back_from_a_file(finished):
+    table = read_table(finished[0] / "config.toml")
+    assert ReproduceSettings.from_table(table) == SETTINGS
+    with pytest.raises(UserError, match="did you mean 'betas'"):
+        ReproduceSettings.from_table(table | {"beta": 2.0})

@@ -8,22 +8,26 @@ import optax
 import pytest
 
 from dlhmc.kernels.integrators import INTEGRATORS, integrate
-from dlhmc.models import model as models
-from dlhmc.models.model import ModelConfig
-from dlhmc.theories.u1 import defect
-from dlhmc.theories.u1 import radial as rings
-from dlhmc.theories.u1.action import U1
+from dlhmc.models.model import Model, describe, save
+from dlhmc.theories import registry
+from dlhmc.theories.u1 import defect, radial
 from dlhmc.theories.u1.links import curl, gauge_transform, plaquettes, translate
 from dlhmc.theories.u1.loss import charge_loss
-from dlhmc.training import Algorithm, Inputs, Knots, advance
+from dlhmc.theories.u1.wilson import U1
+from dlhmc.training import Algorithm, Inputs, advance
 
 RADII = (0.0, 1.0, 2.0, 3.0)
 KINDS = [("defect", 4), ("patch", 3)]
 
 
-def build(network, number, step_size=0.1, target=None):
-    config = ModelConfig(network, number, (6,), step_size=step_size, radii=RADII, hole=0.5, window=3)
-    return models.build(config, target or U1((4, 6), 2.0), jax.random.key(0))
+def architecture(network, number, step_size=0.1):
+    own = {"hidden": (6,), "window": 3} if network == "patch" else {}
+    kind = registry.architecture(network)
+    return kind(leapfrog_steps=number, step_size=step_size, radii=RADII, hole=0.5, **own)
+
+
+def build(network, number, step_size=0.1):
+    return architecture(network, number, step_size).build(U1((4, 6), 2.0), jax.random.key(0))
 
 
 def shaken(trajectory, scale):
@@ -35,7 +39,7 @@ def shaken(trajectory, scale):
 
 
 def trained(target, trajectory, steps=60):
-    algorithm = Algorithm(target, Knots([(0, 1.0)]), None, charge_loss, optax.adam(1e-2))
+    algorithm = Algorithm(target, {}, charge_loss, optax.adam(1e-2))
     x = target.exact_draws().draw(jax.random.key(1), 32, trajectory.shift.dtype)
     state = algorithm.begin(trajectory, x)
     inputs = Inputs(algorithm, jnp.uint32(3), jnp.int32(0), jnp.int32(steps))
@@ -44,7 +48,7 @@ def trained(target, trajectory, steps=60):
 
 def start(target, chains, dtype):
     x = target.start(jax.random.key(0), "hot", chains, dtype)
-    return x, target.momentum(jax.random.key(1), x)
+    return x, target.geometry.momentum(jax.random.key(1), chains, dtype)
 
 
 forward = eqx.filter_jit(lambda trajectory, target, x, v: trajectory.forward(target, x, v))
@@ -111,7 +115,7 @@ def test_log_jacobian_is_that_of_autodiff(network, number, even, monkeypatch):
 def test_a_closed_defect_without_drive_is_hmc():
     target, number = U1((4, 6), 2.0), 5
     new = build("defect", number, 0.1)
-    whole = np.where(np.arange(number // 2 + 1) == 0, 0.5, 1.0)[:, None] / rings.moderation(RADII)
+    whole = np.where(np.arange(number // 2 + 1) == 0, 0.5, 1.0)[:, None] / radial.inverse_sqrt_multiplicity(RADII)
     trajectory = eqx.tree_at(lambda f: (f.weight, f.shift), new, (jnp.asarray(whole), jnp.zeros_like(new.shift)))
     x, v = start(target, 3, jnp.float64)
     there = forward(trajectory, target, x, v)
@@ -148,34 +152,34 @@ def test_the_defect_may_be_anywhere(network):
 
 
 def test_parameters_fit_every_lattice(tmp_path):
-    trajectory = build("patch", 2, target=U1((16, 16), 7.0))
-    models.save(tmp_path / "model.npz", trajectory, {})
+    described = describe(architecture("patch", 2), {"name": "u1"}, symmetric=False)
+    save(tmp_path / "model.npz", build("patch", 2), described)
     for lattice in ((8, 8), (32, 32), (24, 12)):
         target = U1(lattice, 7.0)
-        loaded = models.load(tmp_path / "model.npz", build("patch", 2, target=target))
+        loaded = Model.open(str(tmp_path / "model.npz")).trajectory(target)
         x, v = start(target, 2, jnp.float32)
         assert np.all(np.isfinite(forward(loaded, target, x, v).x))
 
 
 @pytest.mark.usefixtures("x64")
 def test_the_drive_moves_one_unit_of_flux():
-    radii = rings.default_radii(8.0)
-    hats = rings.basis(radii, rings.plaquette_distances((24, 24)))
-    flux = plaquettes(curl(jnp.asarray(np.tensordot(rings.flux_potential(radii), hats, axes=1))[..., None]))[..., 0]
+    radii = radial.default_radii(8.0)
+    hats = radial.basis(radii, radial.plaquette_distances((24, 24)))
+    flux = plaquettes(curl(jnp.asarray(np.tensordot(radial.flux_potential(radii), hats, axes=1))[..., None]))[..., 0]
     assert abs(float(flux.sum())) < 1e-10
     assert abs(abs(float(flux[0, 0])) - 2 * np.pi) < 0.2
     assert float(jnp.abs(flux).at[0, 0].set(0).max()) < 0.3
 
 
 def test_distances_on_the_periodic_lattice():
-    plaquette, link = np.asarray(rings.plaquette_distances((4, 6))), np.asarray(rings.link_distances((4, 6)))
+    plaquette, link = np.asarray(radial.plaquette_distances((4, 6))), np.asarray(radial.link_distances((4, 6)))
     np.testing.assert_allclose(plaquette.max(), np.hypot(2, 3))
     np.testing.assert_allclose([plaquette[3, 5], plaquette[1, 1]], np.sqrt(2))
-    moved = rings.link_distances((4, 6), (3, 2))
+    moved = radial.link_distances((4, 6), (3, 2))
     np.testing.assert_array_equal(moved, np.roll(link, (3, 2), axis=(1, 2)))
     # The four links of plaquette (0, 0) are at the distance ½.
     assert link[0, 0, 0] == link[1, 0, 0] == link[0, 0, 1] == link[1, 1, 0] == 0.5
     assert np.count_nonzero(link == 0.5) == 4
-    hats = np.asarray(rings.basis(RADII, jnp.asarray(plaquette)))
+    hats = np.asarray(radial.basis(RADII, jnp.asarray(plaquette)))
     expected = [np.interp(plaquette, RADII, row) for row in np.eye(len(RADII))]
     np.testing.assert_allclose(hats, expected, atol=1e-6)

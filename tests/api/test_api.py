@@ -78,7 +78,15 @@ def test_a_dataset_says_what_it_is(samples):
     data = samples.data
     assert data["charge"].dims == ("chain", "trajectory")
     assert data["configurations"].dims == ("kept", "field_0", "field_1", "field_2", "chain")
-    about = {"kernel": "hmc", "lattice": [4, 4], "beta": 2.0, "leapfrog_steps": 4, "seed": 1, "warmup": 10}
+    about = {
+        "kernel": "hmc",
+        "target": "u1",
+        "lattice": [4, 4],
+        "beta": 2.0,
+        "leapfrog_steps": 4,
+        "seed": 1,
+        "warmup": 10,
+    }
     assert about.items() <= data.attrs.items()
     assert data.attrs["step_size"] > 0.1
     assert data.attrs["exact_plaquette"] == pytest.approx(TARGET.exact()["plaquette"])
@@ -94,16 +102,16 @@ def test_what_one_asks_next(samples):
     assert samples.compare_with_exact().keys() <= samples.exact().keys()
     assert samples.summary()["acceptance"] == samples.acceptance
     assert samples.effective_sample_size("plaquette") > 1
-    assert "hmc  4×4  β = 2  4 chains × 20 trajectories" in repr(samples)
+    assert "hmc  u1  4×4  beta = 2  4 chains × 20 trajectories" in repr(samples)
     with pytest.raises(UserError, match="no observable 'Q': there are charge"):
         samples.series("Q")
 
 
 def test_a_run_with_a_directory_goes_on_with_the_same_objects_only(samples, tmp_path, capsys):
     out = tmp_path / "run"
-    with pytest.warns(UserWarning, match="stopped after .* of 20 trajectories; go on with resume=True"):
-        part = small_run(out=out, progress=stop)
-    assert part.data.sizes["trajectory"] < 20
+    with pytest.raises(KeyboardInterrupt, match=r"stopped after .* of 20 trajectories; go on with") as stopped:
+        small_run(out=out, progress=stop)
+    assert 0 < stopped.value.result.data.sizes["trajectory"] < 20
     with pytest.raises(UserError, match="was begun with another fingerprint"):
         small_run(hmc(step_size=0.2), out=out, resume=True)
     with pytest.raises(UserError, match="already holds a run"):
@@ -163,7 +171,7 @@ def test_observables_of_ones_own(samples):
     assert samples.tau_int("loop").value > 0
     assert samples.summary()["loop"]["mean"] == pytest.approx(samples.series("loop").mean())
     with pytest.raises(AssertionError, match="wrong breaks its contract"):
-        dlhmc.sample(hmc(), observables={"wrong": jnp.cos}, **AMOUNT)
+        dlhmc.sample(hmc(), observables={"wrong": lambda x: jnp.cos(x).mean(axis=-1)}, **AMOUNT)
 
 
 class Half(dlhmc.Schedule):
@@ -207,13 +215,50 @@ def test_training_with_objects(tmp_path):
         kernel = dlhmc.load_kernel(file, target, like=trajectory)
         for a, b in zip(jax.tree.leaves(kernel.trajectory), jax.tree.leaves(trained.trajectory), strict=True):
             np.testing.assert_array_equal(a, b)
-        with pytest.raises(UserError, match="of layers made in Python"):
+        with pytest.raises(UserError, match="were made in Python: load it there"):
             dlhmc.load_kernel(file, target)
     with pytest.raises(UserError, match="load_kernel gives its sampler"):
         dlhmc.load(tmp_path / "t")
     (chart,) = drawn(build_page([tmp_path / "t"]))
     assert chart.title == "Training of LayerStack, t"
     assert [panel.y_label for panel in chart.panels] == ["loss L", "acceptance A", "γ_{t}"]  # the rate is not known
+
+
+def test_a_loop_over_seeds_can_be_stopped(tmp_path):
+    """Ctrl-C saves, and is not swallowed: a loop would go on with a sampler that is hardly trained."""
+    seeds = []
+
+    def loop_over_seeds():
+        for seed in (1, 2):
+            seeds.append(seed)
+            out = tmp_path / str(seed)
+            dlhmc.train(own_density(), _linear, steps=500, chains=4, seed=seed, out=out, progress=stop_training)
+
+    with pytest.raises(KeyboardInterrupt, match=r"stopped after .* of 500 steps") as stopped:
+        loop_over_seeds()
+    assert seeds == [1]
+    partial = stopped.value.result
+    assert 0 < partial.data.sizes["step"] < 500
+    assert (tmp_path / "1" / "checkpoints").is_dir()
+    assert isinstance(partial.kernel, dlhmc.DLHMC)
+
+
+def stop_training(done, total, figures):
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+class Linear(dlhmc.Network):
+    """One parameter."""
+
+    weight: jax.Array
+
+    def __call__(self, zeta):
+        t = self.weight.astype(zeta.vector.dtype) * zeta.vector
+        return dlhmc.SQT(0 * t, 0 * t, t)
+
+
+def _linear(key, geometry):
+    return Linear(jnp.zeros(()))
 
 
 @pytest.mark.slow
@@ -266,14 +311,22 @@ def test_comparing_objects(tmp_path):
         (lambda: dlhmc.sample(hmc(), resume=True), "give out"),
         (lambda: dlhmc.sample(hmc(own_density()), start="exact"), "has no exact draws"),
         (lambda: dlhmc.sample(dlhmc.Exact(TARGET, TARGET.exact_draws()), tune=0.8), "no step size to tune"),
-        (lambda: dlhmc.train(own_density(), loss="charge"), "for the target U1"),
-        (lambda: dlhmc.train(own_density(), "defect"), "Defect layers move topological charge"),
-        (lambda: dlhmc.train(TARGET, "dnse"), "There is no network 'dnse'"),
-        (lambda: dlhmc.build_trajectory(TARGET, "defect", hidden=(3,)), "hidden means nothing to network defect"),
-        (lambda: dlhmc.build_trajectory(TARGET, "patch", rule=dlhmc.Shift()), "rule means nothing to network patch"),
-        (lambda: dlhmc.train(TARGET, loss="jmup"), "There is no loss 'jmup'"),
+        (lambda: dlhmc.train(own_density(), loss="charge"), "^loss charge is not for this target: use jump"),
+        (
+            lambda: dlhmc.train(own_density(), "defect"),
+            "^defect layers .* are not for the target LogDensity: use network",
+        ),
+        (lambda: dlhmc.train(TARGET, "dnse"), "^network is 'dnse', but must be one of defect, patch, dense"),
+        (
+            lambda: dlhmc.build_trajectory(TARGET, "defect", hidden=(3,)),
+            "The network defect has an unknown key 'hidden'",
+        ),
+        (lambda: dlhmc.build_trajectory(TARGET, "patch", rule=dlhmc.Shift()), "^rule is for leapfrog layers"),
+        (lambda: dlhmc.train(TARGET, loss="jmup"), "^loss is 'jmup', but must be one of charge, jump"),
+        (lambda: dlhmc.train(TARGET, schedules={"bta": dlhmc.Knots([(0, 1.0)])}), "couplings of this target are: beta"),
         (lambda: dlhmc.train(TARGET, wandb=True), "give out"),
-        (lambda: dlhmc.compare(own_density(), hits=1), "leave out hits"),
+        (lambda: dlhmc.compare(own_density(), hits=1), "of no theory that would know hits"),
+        (lambda: dlhmc.compare(TARGET, hts=1), "has an unknown key 'hts': did you mean 'hits'"),
         (lambda: dlhmc.load("nowhere"), "There is no run directory nowhere"),
     ],
 )

@@ -1,21 +1,17 @@
 """The benchmark of networks counts what it should, and says when it was disturbed."""
 
-import dataclasses
-
 import equinox as eqx
 import jax
 import pytest
-from benchmarks import network_bench
 from benchmarks.network_bench import PAPER
 
-from dlhmc.models import model as models
-from dlhmc.runs.training import model_config
-from dlhmc.theories.u1.action import U1
+from benchmarks import network_bench
 
 
 def test_work_is_that_of_the_weights():
-    target = U1(PAPER.lattice, PAPER.beta)
-    trajectory = eqx.filter_eval_shape(models.build, model_config(PAPER), target, jax.random.key(0))
+    plan = PAPER.plan()
+    assert plan.architecture.hidden == PAPER.hidden
+    trajectory = eqx.filter_eval_shape(plan.architecture.build, plan.target.build(), jax.random.key(0))
     matrices = [leaf for leaf in jax.tree.leaves(trajectory) if leaf.ndim == 3 and leaf.shape[1] > 2]
     # A multiplication and an addition for each weight and chain; both networks of a layer act twice.
     assert network_bench.flops_of_sampling(PAPER) == 2 * 2 * PAPER.chains * sum(m.size for m in matrices)
@@ -23,7 +19,7 @@ def test_work_is_that_of_the_weights():
 
 @pytest.mark.slow
 def test_networks_are_measured():
-    small = dataclasses.replace(PAPER, lattice=(4, 4), hidden=(8,), leapfrog_steps=2, chains=16, steps=12)
+    small = PAPER._replace(lattice=(4, 4), hidden=(8,), leapfrog_steps=2, chains=16)
     rates = network_bench.measure(small, rounds=1, square=64)
     assert min(rates) > 0
     text = network_bench.report(small, rates, 1)

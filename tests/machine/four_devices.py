@@ -1,6 +1,5 @@
 """Runs on 1, 2 and 4 devices in one process, for test_devices.py; prints what it finds as JSON."""
 
-import dataclasses
 import hashlib
 import io
 import json
@@ -15,14 +14,16 @@ import xarray
 from rich.console import Console
 
 from dlhmc.errors import UserError
+from dlhmc.geometry import Torus
 from dlhmc.kernels import State
 from dlhmc.machine.devices import spread
 from dlhmc.models import model as models
 from dlhmc.numerics.leaves import integer
-from dlhmc.runs import sampling, targets, training
-from dlhmc.runs.config import SampleConfig, TrainConfig
-from dlhmc.runs.loop import Conditions
-from dlhmc.theories.u1.action import U1
+from dlhmc.plans.sampling import SamplePlan, resume
+from dlhmc.plans.training import TrainPlan
+from dlhmc.runs import sampling, training
+from dlhmc.runs.loop import ExecutionOptions
+from dlhmc.theories.u1.wilson import U1
 from dlhmc.training import Inputs, advance
 
 OUT = Path(sys.argv[-1])
@@ -30,11 +31,11 @@ NUMBERS = (1, 2, 4)
 LATTICE = {"lattice": (4, 4), "beta": 2.0, "chains": 8, "seed": 3}
 SAMPLING = LATTICE | {"trajectories": 12, "warmup": 6, "leapfrog_steps": 3, "start": "cold"}
 TRAINING = LATTICE | {"steps": 100, "leapfrog_steps": 2, "burn_in": 2, "start": "cold"}
-RADII = (0.0, 1.0, 2.0)
+DEFECT = {"network": "defect", "radii": (0.0, 1.0, 2.0)}
 
 
 def quiet(devices, time_limit=None, split_lattice=1):
-    return Conditions(devices, split_lattice, time_limit, quiet=True)
+    return ExecutionOptions(devices, split_lattice, time_limit, quiet=True)
 
 
 def console():
@@ -51,12 +52,12 @@ def digest(arrays):
 
 
 def sampled(name, settings, numbers):
-    found = {}
+    found, plan = {}, SamplePlan.from_table(SAMPLING | settings)
     for number in numbers:
         path = OUT / f"{name}-{number}"
-        sampling.sample(SampleConfig(**SAMPLING | settings), path, console(), quiet(number))
+        plan.run(path, console(), quiet(number))
         found[number] = digest(history(path))
-    _, _, carry = sampling.prepare(SampleConfig(**SAMPLING | settings), quiet(4))
+    _, carry = sampling.prepare(plan.build()[0], plan.amounts, quiet(4))
     return {"histories": found, "devices": len(carry.state.x.sharding.device_set)}
 
 
@@ -66,19 +67,25 @@ def parameters(path):
 
 
 def trained():
-    found = {}
+    found, plan = {}, TrainPlan.from_table(TRAINING | DEFECT)
     for number in (1, 4):
         path = OUT / f"train-{number}"
-        training.train(TrainConfig(**TRAINING, network="defect", radii=RADII), path, console(), quiet(number))
+        plan.run(path, console(), quiet(number))
         found[number] = np.concatenate([array.ravel() for array in parameters(path).values()])
     return float(np.linalg.norm(found[4] - found[1]) / np.linalg.norm(found[1]))
 
 
-class Drawing(U1):
+class DrawingTorus(Torus):
     """With random numbers that know nothing of chains."""
 
-    def momentum(self, key, x):
-        return jax.random.normal(key, x.shape, x.dtype)
+    def momentum(self, key, chains, dtype):
+        return jax.random.normal(key, (*self.shape, chains), dtype)
+
+
+class Drawing(U1):
+    @property
+    def geometry(self):
+        return DrawingTorus((2, *self.lattice))
 
 
 def messages():
@@ -89,13 +96,14 @@ def messages():
     """
     found = {}
     for name, chains in (("pairs", 8), ("single", 4), ("drawing", 8)):
-        config = TrainConfig(**TRAINING | {"chains": chains, "chunk": 10}, network="defect", radii=RADII)
+        plan = TrainPlan.from_table(TRAINING | DEFECT | {"chains": chains})
         records = {}
         for number in (1, 4):
-            algorithm, devices, state = training.prepare(config, quiet(number))
+            algorithm, trajectory, _ = plan.build()
+            devices, state = training.prepare(algorithm, trajectory, plan.amounts, quiet(number))
             if name == "drawing":
-                algorithm = eqx.tree_at(lambda a: a.target, algorithm, Drawing(config.lattice, config.beta))
-            inputs = Inputs(algorithm, integer(config.seed, np.uint32), integer(0), integer(10))
+                algorithm = eqx.tree_at(lambda a: a.target, algorithm, Drawing((4, 4), 2.0))
+            inputs = Inputs(algorithm, integer(plan.amounts.seed, np.uint32), integer(0), integer(10))
             with devices.active():
                 program = advance.lower(inputs, state, 10).compile()
                 _, records[number] = program(inputs, state, 10)
@@ -108,29 +116,29 @@ def messages():
 def resumed(before, after):
     """Stopped at once by the time limit, taken up elsewhere: as if nothing had happened."""
     path = OUT / f"resumed-{before}-{after}"
-    config = SampleConfig(**SAMPLING | {"chunk": 5})
-    sampling.sample(config, path, console(), quiet(before, 0.0))
-    sampling.resume(path, console(), quiet(after))
+    SamplePlan.from_table(SAMPLING | {"chunk": 5}).run(path, console(), quiet(before, 0.0))
+    resume(path, console(), quiet(after))
     return digest(history(path)) == digest(history(OUT / "hmc-1"))
 
 
 def split(name, settings):
     """Each lattice on four devices: the largest difference of any record in a few trajectories, and what is sent."""
-    config = SampleConfig(**SAMPLING | {"trajectories": 3, "warmup": 0, "step_size": 0.2} | settings)
+    plan = SamplePlan.from_table(SAMPLING | {"trajectories": 3, "warmup": 0, "step_size": 0.2} | settings)
     found = []
     for number in (1, 4):
         path = OUT / f"split-{name}-{number}"
-        sampling.sample(config, path, console(), quiet(number, split_lattice=number))
+        plan.run(path, console(), quiet(number, split_lattice=number))
         found.append(history(path))
     difference = max(float(np.abs(found[0][key] - found[1][key]).max()) for key in found[0])
-    planned, devices, carry = sampling.prepare(config, quiet(4, split_lattice=4))
+    sampler = plan.build()[0]
+    devices, carry = sampling.prepare(sampler, plan.amounts, quiet(4, split_lattice=4))
 
     def step(kernel, key, x):
         state, info = kernel.step(key, State(spread(x)))
         return spread(state.x), info
 
     with devices.active():
-        program = eqx.filter_jit(step).lower(planned.kernel, jax.random.key(0), carry.state.x).compile()
+        program = eqx.filter_jit(step).lower(sampler.kernel, jax.random.key(0), carry.state.x).compile()
     sent = re.findall(r"= (\S+?)\{\S* (all-gather|all-to-all|collective-permute)\(", program.compiled.as_text())
     shapes = sorted({f"{operation} {shape}" for shape, operation in sent})
     return {"difference": difference, "sent": shapes, "strip": list(carry.state.x.addressable_shards[0].data.shape)}
@@ -138,7 +146,7 @@ def split(name, settings):
 
 def unequal():
     try:
-        sampling.sample(SampleConfig(**SAMPLING | {"chains": 6}), OUT / "unequal", console(), quiet(4))
+        SamplePlan.from_table(SAMPLING | {"chains": 6}).run(OUT / "unequal", console(), quiet(4))
     except UserError as error:
         return str(error)
     return ""
@@ -155,11 +163,11 @@ def without_networks():
 
 def with_networks():
     # Both directions at once, which deal chains out in pairs.
-    dense = TrainConfig(**TRAINING | {"steps": 1}, network="dense", hidden=(8,))
-    algorithm, draws = training.plan(dense)
-    state = training.begin_state(dense, algorithm, draws)
-    description = {"model": dataclasses.asdict(training.model_config(dense)), "target": targets.describe(dense)}
-    models.save(OUT / "dense.npz", state.trajectory, description | {"symmetric": False})
+    dense = TrainPlan.from_table(TRAINING | {"steps": 1, "network": "dense", "hidden": (8,)})
+    algorithm, trajectory, _ = dense.build()
+    _, state = training.prepare(algorithm, trajectory, dense.amounts)
+    description = models.describe(dense.architecture, {"name": "u1", "lattice": (4, 4), "beta": 2.0}, symmetric=False)
+    models.save(OUT / "dense.npz", state.trajectory, description)
     return {
         "training": trained(),
         "defect": sampled("defect", {"model": str(OUT / "train-1"), "hits": 1}, (1, 4)),

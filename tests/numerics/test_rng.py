@@ -34,6 +34,15 @@ def test_tails_of_the_normal():
         assert abs(seen - expected) < 3.5 * np.sqrt(expected)
 
 
+def test_no_uniform_is_zero_or_one():
+    """Box–Muller takes its logarithm. Of 4e9 words one is 0, and 128 are so large that they would be rounded to 1."""
+    draw = jax.jit(lambda key: rng.uniform(key, (112, 13394), jnp.float32))
+    smallest = np.asarray(draw(jax.random.key(169)))
+    assert 0 < smallest.min() == smallest[-1, -1] < 2**-32
+    largest = np.asarray(draw(jax.random.key(109)))
+    assert 1 - 2**-23 < largest.max() < 1
+
+
 def test_neighbours_are_independent():
     z = np.asarray(rng.normal(KEY, (2, 64, 64, 64), jnp.float32), np.float64)
     for axis in range(4):

@@ -1,0 +1,200 @@
+"""Two theories that are not part of the package: what anyone could bring, with all that a theory can have.
+
+Villain's action for U(1) in two dimensions is a function of the plaquette, so defect layers and hits work for it. The
+ring of three SU(2) matrices has group elements, momenta of another shape than the field, exact results and exact draws.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+from scipy.special import ive
+
+from dlhmc.geometry import UnitQuaternions
+from dlhmc.geometry.quaternions import conjugate, multiply
+from dlhmc.numerics import rng
+from dlhmc.settings import Positive
+from dlhmc.targets import Moment, Symmetry, Target
+from dlhmc.theories.contract import TargetSettings, Theory
+from dlhmc.theories.u1.plaquette_action import PlaquetteAction
+from dlhmc.theories.u1.theory import Hits, HmcWithHits
+
+# Images of the Gaussian that count at any coupling above a half.
+_IMAGES = np.arange(-4, 5)
+
+
+class Villain(PlaquetteAction):
+    """s(x) = −γ log Σ_n e^{−β(x + 2πn)²/2}."""
+
+    couplings: ClassVar[tuple[str, ...]] = ("gamma", "beta")
+
+    lattice: tuple[int, int] = eqx.field(static=True)
+    beta: Float[Array, ""]
+    gamma: Float[Array, ""]
+
+    def __init__(self, lattice, beta, gamma=1.0):
+        self.lattice = lattice
+        self.beta, self.gamma = (jnp.asarray(value, float) for value in (beta, gamma))
+
+    def plaquette_action(self, angles):
+        """−γ log of the sum over images of a Gaussian."""
+        # Around the nearest image, so that any representative of the angle will do.
+        nearest = angles - 2 * np.pi * jnp.round(angles / (2 * np.pi))
+        images = nearest[..., None] + jnp.asarray(2 * np.pi * _IMAGES, angles.dtype)
+        terms = -0.5 * self.beta.astype(angles.dtype) * images * images
+        return -self.gamma.astype(angles.dtype) * jax.nn.logsumexp(terms, axis=-1)
+
+
+@dataclasses.dataclass(frozen=True)
+class VillainSettings(TargetSettings):
+    """Lattice and coupling."""
+
+    lattice: tuple[int, int] = (4, 4)
+    """sides"""
+    beta: Positive = 2.0
+    """coupling"""
+
+    def build(self):
+        """The target."""
+        return Villain(self.lattice, self.beta)
+
+    @property
+    def label(self):
+        """villain-4x4-b2."""
+        return f"villain-{'x'.join(map(str, self.lattice))}-b{self.beta:g}"
+
+
+class VillainTheory(Theory):
+    """As a guest of the package."""
+
+    name: ClassVar[str] = "villain"
+    title: ClassVar[str] = "Villain's U(1) gauge theory"
+    settings: ClassVar[type[TargetSettings]] = VillainSettings
+    network: ClassVar[str] = "defect"
+    moves = Hits
+    rivals = HmcWithHits
+
+    def describe(self, target):
+        """Where it is not annealed."""
+        if type(target) is not Villain or float(target.gamma) != 1:
+            return None
+        return VillainSettings(target.lattice, float(str(np.asarray(target.beta))))
+
+    def examples(self):
+        """For the conformance tests."""
+        return {"villain": lambda: Villain((4, 6), beta=1.7, gamma=0.9)}
+
+
+class Ring(Target):
+    """S = −γβ Σ_i (½ Re tr U_i U_{i+1}† − 1) for SU(2) matrices on a ring of a few sites.
+
+    With e^{β cos} = Σ_d d·a_d χ_d, a_d = I_d(β)·2/β·…, Z = Σ_d d² a_d^L: the transfer matrix has the eigenvalue a_d
+    d² times, a_d ∝ I_d(β)/β with d = 1, 2, ….
+    """
+
+    moments: ClassVar[Mapping[str, Moment]] = {"bond": Moment("bond")}
+    slow: ClassVar[Mapping[str, float | None]] = {"trace": 0.0}
+    couplings: ClassVar[tuple[str, ...]] = ("gamma",)
+
+    sites: int = eqx.field(static=True)
+    beta: Float[Array, ""]
+    gamma: Float[Array, ""]
+
+    def __init__(self, sites=3, beta=2.0, gamma=1.0):
+        self.sites = sites
+        self.beta, self.gamma = (jnp.asarray(value, float) for value in (beta, gamma))
+
+    @property
+    def geometry(self):
+        """A matrix for each site."""
+        return UnitQuaternions((self.sites,))
+
+    def bonds(self, x):
+        """½ Re tr U_i U_{i+1}†, the scalar product of two quaternions."""
+        return jnp.sum(x * jnp.roll(x, -1, axis=1), axis=0)
+
+    def local_action(self, x):
+        """A term for each bond."""
+        return (self.gamma * self.beta).astype(x.dtype) * (1 - self.bonds(x))
+
+    def observables(self, x):
+        """The average bond, the trace of the first matrix, and all bonds: an array."""
+        return {"bond": jnp.mean(self.bonds(x), axis=0), "trace": x[0, 0], "bonds": self.bonds(x)}
+
+    def start(self, key, kind, chains, dtype):
+        """Hot: Haar measure; cold: all matrices 1."""
+        if kind == "cold":
+            return jnp.zeros((4, self.sites, chains), dtype).at[0].set(1)
+        return self.geometry.project(rng.normal(key, (4, self.sites, chains), dtype))
+
+    def symmetries(self):
+        """A global rotation from the left, which changes the trace, is left out: it has no parity."""
+        return {"shift of sites": Symmetry(lambda _, x: -x, frozenset({"trace"}))}
+
+    def exact(self):
+        """⟨bond⟩ = (1/L) ∂ log Z/∂β of Σ_d d² (I_d/β)^L, with I_d′ = (I_{d−1} + I_{d+1})/2."""
+        beta = float(self.beta) * float(self.gamma)
+        d = np.arange(1, 60)
+        bessel = ive(d, beta)
+        slope = 0.5 * (ive(d - 1, beta) + ive(d + 1, beta)) / bessel - 1 / beta
+        weight = d**2 * (bessel / bessel[0]) ** self.sites
+        return {"bond": float(np.sum(weight * slope) / np.sum(weight))}
+
+    def exact_draws(self):
+        """Rejection: see `draw`."""
+        return self
+
+    def draw(self, key, chains, dtype):
+        """Haar matrices, accepted together with probability e^{−S}: fine for a few sites at small β."""
+        beta = (self.beta * self.gamma).astype(dtype)
+
+        def attempt(carry):
+            count, done, kept = carry
+            draw_key, accept_key = jax.random.split(jax.random.fold_in(key, count))
+            x = self.geometry.project(rng.normal(draw_key, (4, self.sites, chains), dtype))
+            action = beta * jnp.sum(1 - self.bonds(x), axis=0)
+            accept = jnp.log(rng.uniform(accept_key, (chains,), dtype)) < -action
+            return count + 1, done | accept, jnp.where(accept & ~done, x, kept)
+
+        start = (jnp.zeros((), jnp.int32), jnp.zeros(chains, bool), jnp.zeros((4, self.sites, chains), dtype))
+        return jax.lax.while_loop(lambda carry: ~jnp.all(carry[1]), attempt, start)[2]
+
+
+def product(x):
+    """U_1 U_2†, for tests."""
+    return multiply(x[:, 0:1], conjugate(x[:, 1:2]))
+
+
+@dataclasses.dataclass(frozen=True)
+class RingSettings(TargetSettings):
+    """Coupling."""
+
+    beta: Positive = 2.0
+    """coupling"""
+
+    def build(self):
+        """The target."""
+        return Ring(beta=self.beta)
+
+
+class RingTheory(Theory):
+    """As a guest of the package."""
+
+    name: ClassVar[str] = "ring"
+    title: ClassVar[str] = "three SU(2) matrices on a ring"
+    settings: ClassVar[type[TargetSettings]] = RingSettings
+
+    def describe(self, target):
+        """A ring of three, not annealed."""
+        if type(target) is not Ring or target.sites != 3 or float(target.gamma) != 1:
+            return None
+        return RingSettings(float(str(np.asarray(target.beta))))
+
+    def examples(self):
+        """For the conformance tests."""
+        return {"ring": lambda: Ring(3, beta=1.5, gamma=0.8)}

@@ -1,0 +1,106 @@
+"""Sections of sampling and training runs: true for any target and any loss."""
+
+import io
+
+import hand_made
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from rich.console import Console
+
+from dlhmc.errors import ExitCode
+from dlhmc.kernels import HMC
+from dlhmc.plans.sampling import SamplePlan
+from dlhmc.plans.training import TrainPlan
+from dlhmc.report.charts import Table, Text
+from dlhmc.report.contents import build_page, drawn
+from dlhmc.report.layers import ENERGY, _equilibrium
+from dlhmc.theories.vectors.log_density import LogDensity
+from dlhmc.theories.vectors.mixture import GaussianMixture
+
+TRAINING = {"leapfrog_steps": 2, "chains": 8, "steps": 6, "burn_in": 0, "chunk": 3, "start": "cold"}
+DENSE = TRAINING | {"network": "dense", "hidden": (4,)}
+
+
+def train(path, **settings):
+    assert TrainPlan.from_table(settings).run(path, Console(file=io.StringIO()))[1] is ExitCode.OK
+    return path
+
+
+@pytest.fixture(scope="module")
+def mixtures(tmp_path_factory):
+    """The same but for the seed."""
+    folder = tmp_path_factory.mktemp("trainings")
+    return [train(folder / name, target="mixture", seed=seed, **DENSE) for name, seed in (("one", 1), ("two", 2))]
+
+
+def test_training_of_vectors(mixtures):
+    (chart,) = drawn(build_page(mixtures))
+    assert chart.title == "Training of 2 dense layers, mixture"
+    assert [series.name for series in chart.panels[0].series] == ["one", "two"]
+    assert [series.x[-1] for series in chart.panels[0].series] == [6, 6]
+    labels = [panel.y_label for panel in chart.panels]
+    assert labels == ["loss L", "acceptance A", "tunnelling rate", "γ_{t}", "learning rate"]
+    assert "L = −A·|Δx|², averaged over the batch." in chart.caption
+    assert "sector or mode" in chart.caption
+    assert "trained before" not in chart.caption
+
+
+def test_runs_that_differ_in_couplings_are_shown_together(mixtures, tmp_path):
+    defects = TRAINING | {"lattice": (4, 4), "radii": (0.0, 1.0, 2.0)}
+    first = train(tmp_path / "first", beta=2.0, beta_start=1.5, **defects)
+    second = train(tmp_path / "second", beta=3.0, beta_start=2.0, model=str(first), **defects)
+    chart, alone = drawn(build_page([second, mixtures[0], first]))
+    assert [chart.name, alone.name] == ["training-defect-2-4x4", "training-dense-2-mixture"]
+    assert [series.name for series in chart.panels[0].series] == ["β = 2", "β = 3"]
+    assert "L = −A·(ΔQ_R)², averaged over the batch." in chart.caption
+    assert chart.caption.endswith("From parameters trained before: β = 3.")
+    (rising,) = (panel for panel in chart.panels if panel.y_label == "β_{t}")
+    assert [series.y[-1] for series in rising.series] == pytest.approx([2.0, 3.0])
+
+
+def test_layers_of_any_target(mixtures, tmp_path):
+    target = GaussianMixture()
+    quantities = {"slow": tuple(target.slow), "moments": tuple(target.moments)}
+    hmc = hand_made.entry("leapfrog 1/4", "hmc", 5.0, **quantities)
+
+    def page(name, model):
+        trained = hand_made.entry("model", "model", 2.0, model=model, **quantities)
+        return build_page([hand_made.comparison(tmp_path / name, {"target": "mixture"}, [hmc, trained])])
+
+    seen, gone = page("seen", str(mixtures[0])), page("unseen", "gone")
+    chart, film = (block for block in drawn(seen) if block.name.startswith("layers"))
+    slow = next(iter(quantities["slow"])).replace("_", " ")
+    assert [panel.y_label for panel in chart.panels] == [ENERGY, slow] * 2
+    assert [len(panel.series[1].y) for panel in chart.panels] == [
+        3,
+        3,
+        5,
+        5,
+    ]  # the start, then two layers or four steps
+    assert [panel.series[1].y[0] for panel in chart.panels[::2]] == [0.0, 0.0]
+    assert len(film.frames) == 3
+    assert not [block for block in drawn(gone) if block.name.startswith("layers")]
+    assert [block.text for block in gone.sections[0].blocks if isinstance(block, Text)] == [
+        "The layers cannot be shown: There is no model or training run gone; 'dlhmc models' lists those of the package."
+    ]
+
+
+def test_without_exact_draws_trajectories_begin_where_hmc_has_come_to():
+    kernel = HMC(LogDensity(lambda x: -jnp.sum(x**2, axis=0) / 8, dim=2), 0.5, 4)
+    assert np.std(_equilibrium(kernel, 1), axis=1) == pytest.approx([2.0, 2.0], abs=0.3)
+
+
+def test_a_sampling_run(tmp_path):
+    amounts = {"chains": 4, "trajectories": 20, "warmup": 10, "leapfrog_steps": 4, "start": "cold"}
+    plan = SamplePlan.from_table({"lattice": (4, 4), "beta": 2.0} | amounts)
+    _, code = plan.run(tmp_path / "run", Console(file=io.StringIO()), show_results=False)
+    assert code is ExitCode.OK
+    page = build_page([tmp_path / "run"])
+    assert page.answer == "Sampling runs: 1. Tables and charts are below."
+    (chart,) = drawn(page)
+    assert [panel.y_label for panel in chart.panels] == ["Q_{ℤ}", "Q_{ℝ}"]
+    assert [panel.series[0].kind for panel in chart.panels] == ["steps", "line"]
+    (table,) = (block for section in page.sections for block in section.blocks if isinstance(block, Table))
+    assert [row[0] for row in table.rows][:2] == ["plaquette", "charge squared"]
+    assert table.caption.startswith("4 chains of 20 trajectories, 4 leapfrog steps each. ")

@@ -1,0 +1,99 @@
+"""The map of the package: a room knows only the rooms below it, and nobody but a theory itself knows its name."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from dlhmc.theories import BUILT_IN
+
+SOURCE = Path(__file__).parents[1] / "src" / "dlhmc"
+#: from the lowest to the highest; those in one line may know each other
+ROOMS = (
+    ("errors", "names"),
+    ("storage",),
+    ("settings",),
+    ("machine", "numerics"),
+    ("geometry",),
+    ("targets",),
+    ("networks",),
+    ("layers",),
+    ("kernels",),
+    ("training",),
+    ("statistics",),
+    ("testing",),
+    ("models",),
+    ("runs",),
+    ("comparison",),
+    ("results",),
+    ("plans",),
+    ("report",),
+    ("cli", "api"),
+)
+FLOOR = {room: floor for floor, rooms in enumerate(ROOMS) for room in rooms}
+#: words of theories that come with the package, beside their names
+WORDS = r"u1|U\(1\)|charges?|plaquettes?|betas?|β|instantons?|hits?|wilson|villain|mixtures?|funnels?|gaussians?"
+
+
+def modules():
+    return [path for path in sorted(SOURCE.rglob("*.py")) if path.relative_to(SOURCE).parts[0] != "theories"]
+
+
+def room_of(path):
+    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
+
+
+def imports(path):
+    """All imports that are made when the program runs, at the top of a module or inside of functions."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            node.body = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module is not None and node.module.startswith("dlhmc"):
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name.startswith("dlhmc."))
+
+
+def test_every_folder_has_a_floor():
+    folders = {path.name for path in SOURCE.iterdir() if (path / "__init__.py").exists()}
+    files = {path.stem for path in SOURCE.glob("*.py")} - {"__init__"}
+    assert folders | files == {*FLOOR, "theories"}
+
+
+@pytest.mark.parametrize("room", FLOOR)
+def test_a_room_knows_only_the_rooms_below_it(room):
+    wrong = []
+    for path in (path for path in modules() if room_of(path) == room):
+        for name in imports(path):
+            other = name.split(".")[1]
+            # The list of theories and what a theory is may be known to all: they know no theory themselves.
+            specific = other == "theories" and not re.match(r"dlhmc\.theories\.(contract|registry|EXPORTS)", name)
+            if specific or FLOOR.get(other, -1) > FLOOR[room]:
+                wrong.append(f"{path.name} imports {name}")
+    assert wrong == []
+
+
+def without_examples(text):
+    """The text of a module without its examples, which need some target, and without escapes."""
+    return "\n".join(line for line in text.splitlines() if not line.strip().startswith((">>>", "...", "'", "{'")))
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(SOURCE)))
+def test_nobody_but_a_theory_knows_its_words(path):
+    names = "|".join(re.escape(name) for name in BUILT_IN)
+    text = without_examples(path.read_text(encoding="utf-8"))
+    found = [
+        f"{number}: {line.strip()}"
+        for number, line in enumerate(text.splitlines(), 1)
+        if re.search(rf"(?<![\w.-])({WORDS}|{names})(?![\w-])", line, re.IGNORECASE)
+    ]
+    assert found == []
+
+
+def test_the_words_are_found_where_they_are():
+    """The test above can fail."""
+    text = (SOURCE / "theories" / "u1" / "hits.py").read_text(encoding="utf-8")
+    assert re.search(rf"(?<![\w.-])({WORDS})(?![\w-])", without_examples(text), re.IGNORECASE)
