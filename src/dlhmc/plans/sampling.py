@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 from dlhmc.errors import Setting, UserError
 from dlhmc.names import Scheme
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from dlhmc.runs.loop import ExecutionOptions
     from dlhmc.runs.sampling import Sampler, Sampling
 
+_KERNELS = ("hmc", "exact", "dlhmc")
 _FIRST_GUESS_OF_STEP_SIZE = 0.1
 
 
@@ -26,8 +27,8 @@ _FIRST_GUESS_OF_STEP_SIZE = 0.1
 class SamplerSettings(Settings):
     """Which kernel."""
 
-    kernel: Literal["hmc", "exact", "dlhmc"] = "hmc"
-    """hmc, or exact for independent configurations; dlhmc with a model"""
+    kernel: str = "hmc"
+    """hmc, or exact for independent configurations; dlhmc with a model; or a kernel made for the target"""
     leapfrog_steps: Count = 20
     """integrator steps in a trajectory of HMC"""
     step_size: Positive | None = None
@@ -41,9 +42,9 @@ class SamplerSettings(Settings):
         """A model makes the kernel a learned one."""
         super().__post_init__()
         if (self.kernel == "dlhmc") != (self.model is not None):
-            if self.kernel == "exact" or self.model is None:
+            if self.kernel != "hmc":
                 raise UserError(
-                    "A learned kernel needs a model and an exact one has none: give ",
+                    "A learned kernel needs a model and others have none: give ",
                     Setting("model"),
                     " or ",
                     Setting("kernel"),
@@ -62,6 +63,11 @@ class SamplePlan:
     sampler: SamplerSettings
     moves: Moves
     amounts: SampleAmounts
+
+    def __post_init__(self) -> None:
+        """A kernel of this theory."""
+        known = (*_KERNELS, *self.moves.kernels)
+        self.sampler.require(self.sampler.kernel in known, "kernel", f"one of {', '.join(known)}")
 
     @staticmethod
     def parts(theory: Theory) -> dict[str, type[Settings]]:
@@ -99,6 +105,8 @@ class SamplePlan:
         kernel: Kernel
         if settings.kernel == "exact":
             kernel = Exact(target, exact_draws(target))
+        elif settings.kernel in self.moves.kernels:
+            kernel = self.moves.kernel(settings.kernel, target)
         elif settings.model is not None:
             model = Model.open(settings.model)
             model.require_target(self.theory.name, self.target)

@@ -4,6 +4,8 @@
 EXPORTS = {
     name: f"dlhmc.theories.{module}"
     for module, names in {
+        "gauge.heatbath": ("HeatBath",),
+        "gauge.wilson": ("Wilson", "wilson"),
         "u1.plaquette_action": ("PlaquetteAction",),
         "u1.wilson": ("U1",),
         "u1.defect": ("Defect",),
@@ -21,6 +23,9 @@ EXPORTS = {
 #: theories of this package by the name that `--target` calls them, and where they are; the first is the default
 BUILT_IN = {
     "u1": "dlhmc.theories.u1.theory:U1Theory",
+    "u2": "dlhmc.theories.gauge.theory:u2",
+    "su2": "dlhmc.theories.gauge.theory:su2",
+    "su3": "dlhmc.theories.gauge.theory:su3",
     "mixture": "dlhmc.theories.vectors.theory:mixture",
     "ill-conditioned-gaussian": "dlhmc.theories.vectors.theory:ill_conditioned_gaussian",
     "correlated-gaussian": "dlhmc.theories.vectors.theory:correlated_gaussian",

@@ -1,5 +1,7 @@
 """All that theories offer at the top of the package: `dlhmc.theories.EXPORTS` for those who want it at once."""
 
+from dlhmc.theories.gauge.heatbath import HeatBath
+from dlhmc.theories.gauge.wilson import Wilson, wilson
 from dlhmc.theories.u1.defect import Defect
 from dlhmc.theories.u1.hits import InstantonHits
 from dlhmc.theories.u1.loss import charge_loss
@@ -17,11 +19,14 @@ __all__ = [
     "Funnel",
     "Gaussian",
     "GaussianMixture",
+    "HeatBath",
     "InstantonHits",
     "LogDensity",
     "PlaquetteAction",
     "RoughWell",
+    "Wilson",
     "charge_loss",
     "correlated_gaussian",
     "ill_conditioned_gaussian",
+    "wilson",
 ]

@@ -41,7 +41,14 @@ class TargetSettings(Settings):
 
 @dataclasses.dataclass(frozen=True)
 class Moves(Settings):
-    """Hand-made moves that a theory adds to a kernel, as options of `dlhmc sample`."""
+    """Kernels made for a theory and moves that it adds to others, as options of `dlhmc sample`."""
+
+    #: what `--kernel` calls the kernels made for the theory
+    kernels: ClassVar[tuple[str, ...]] = ()
+
+    def kernel(self, name: str, target: "Target") -> "Kernel":
+        """One of `kernels`."""
+        raise NotImplementedError
 
     def applied(self, kernel: "Kernel") -> "Kernel":
         """The kernel with the moves that are asked for."""

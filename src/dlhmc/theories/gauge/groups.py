@@ -1,0 +1,35 @@
+"""The gauge groups by name: u1, u2, su2, su3, … Free of heavy imports."""
+
+import re
+from typing import NamedTuple
+
+# Determinants and characters are written out in full: beyond this they would take more memory than sense.
+MOST_COLORS = 6
+
+
+class Group(NamedTuple):
+    """U(N) or SU(N).
+
+    >>> Group.named("su3"), str(Group(2, special=False))
+    (Group(colors=3, special=True), 'U(2)')
+    """
+
+    colors: int
+    special: bool
+
+    @classmethod
+    def named(cls, name: str) -> "Group":
+        """U(N) is called uN and SU(N) suN."""
+        found = re.fullmatch(r"(s?)u([1-9])", name)
+        group = None if found is None else cls(int(found[2]), bool(found[1]))
+        if group is None or group.colors > MOST_COLORS or group == (1, True):
+            raise ValueError(f"the group {name!r} is not known: use u1 … u{MOST_COLORS} or su2 … su{MOST_COLORS}")
+        return group
+
+    def __str__(self) -> str:
+        return f"{'S' if self.special else ''}U({self.colors})"
+
+    @property
+    def name(self) -> str:
+        """As `named` takes it."""
+        return f"{'s' if self.special else ''}u{self.colors}"

@@ -1,0 +1,170 @@
+"""Gauge theories of U(N) and SU(N) as the rest of the package sees them. Free of heavy imports."""
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+from msgspec import Meta
+
+from dlhmc.errors import Setting, UserError
+from dlhmc.settings import Amount
+from dlhmc.theories.contract import Moves, Rivals, TargetSettings, Theory
+from dlhmc.theories.gauge.groups import Group
+
+if TYPE_CHECKING:
+    from dlhmc.comparison.contestants import Contestant
+    from dlhmc.comparison.settings import CompareSettings
+    from dlhmc.geometry.contract import Field
+    from dlhmc.kernels import Kernel
+    from dlhmc.targets import Target
+
+Side = Annotated[int, Meta(ge=2, le=10**4)]
+Sides = Annotated[tuple[Side, ...], Meta(min_length=2, max_length=4)]
+Beta = Annotated[float, Meta(gt=0, le=10_000)]
+
+
+@dataclasses.dataclass(frozen=True)
+class GaugeSettings(TargetSettings):
+    """Lattice and coupling."""
+
+    told_by_shape: ClassVar[tuple[str, ...]] = ("lattice",)
+    group: ClassVar[Group]
+
+    lattice: Sides
+    beta: Beta
+
+    def build(self) -> "Target":
+        """The target."""
+        from dlhmc.theories.gauge.wilson import wilson
+
+        return wilson(self.group.name, self.lattice, self.beta)
+
+    @property
+    def label(self) -> str:
+        """su3-8x8x8x8-b6."""
+        return f"{self.group.name}-{'x'.join(map(str, self.lattice))}-b{self.beta:g}"
+
+
+@dataclasses.dataclass(frozen=True)
+class HeatBathMoves(Moves):
+    """The heat bath."""
+
+    kernels: ClassVar[tuple[str, ...]] = ("heatbath",)
+
+    overrelaxation: Amount = 4
+    """overrelaxation sweeps after each heat-bath sweep"""
+
+    def kernel(self, name: str, target: "Target") -> "Kernel":
+        """The heat bath, where the lattice allows it."""
+        from dlhmc.theories.gauge.heatbath import HeatBath
+
+        try:
+            return HeatBath(target, self.overrelaxation)  # type: ignore[arg-type]
+        except ValueError as error:
+            raise UserError(f"Here {error}: change ", Setting("lattice"), " or ", Setting("kernel"), ".") from None
+
+
+@dataclasses.dataclass(frozen=True)
+class HeatBathRival(Rivals):
+    """The heat bath with overrelaxation, which pure gauge theory is simulated with."""
+
+    overrelaxations: tuple[Amount, ...] = (0, 4)
+    """overrelaxation sweeps after each heat-bath sweep, a sampler for each number; none to leave the heat bath out"""
+
+    @property
+    def number(self) -> int:
+        """One for each number of sweeps."""
+        return len(self.overrelaxations)
+
+    def contestants(
+        self, target: "Target", settings: "CompareSettings", start: "Callable[[int], Field]", seeds: Sequence[int]
+    ) -> "list[Contestant]":
+        """Nothing is tuned."""
+        from dlhmc.comparison.contestants import contestant_of
+        from dlhmc.theories.gauge.heatbath import HeatBath
+
+        if any(side % 2 for side in target.sides):  # type: ignore[attr-defined]
+            return []
+        return [
+            dataclasses.replace(contestant_of(f"heat bath + {sweeps}", HeatBath(target, sweeps)), kind="move")  # type: ignore[arg-type]
+            for sweeps in self.overrelaxations
+        ]
+
+
+class GaugeTheory(Theory):
+    """One group, on lattices of two to four dimensions."""
+
+    moves: ClassVar[type[Moves]] = HeatBathMoves
+    rivals: ClassVar[type[Rivals]] = HeatBathRival
+    symbols: ClassVar[Mapping[str, str]] = {
+        "beta": "β",
+        "plaquette": "⟨Re tr P/N⟩",
+        "polyakov": "⟨Re tr L/N⟩",
+        "polyakov_modulus": "⟨|tr L/N|⟩",
+        "charge": "Q",
+        "sine_charge": "Q_{ℝ}",
+        "charge_squared": "⟨Q^{2}⟩",
+        "sine_charge_squared": "⟨Q_{ℝ}^{2}⟩",
+    }
+
+    def __init__(self, name: str, lattice: tuple[int, ...], beta: float) -> None:
+        self.name, self.group = name, Group.named(name)  # type: ignore[misc]
+        self.title = f"{self.group} gauge theory"  # type: ignore[misc]
+        first_lattice, first_beta = lattice, beta
+
+        @dataclasses.dataclass(frozen=True)
+        class Settings(GaugeSettings):
+            """Lattice and coupling."""
+
+            group: ClassVar[Group] = Group.named(name)
+
+            lattice: Sides = first_lattice
+            """sides of the periodic lattice, two to four of them"""
+            beta: Beta = first_beta
+            """inverse coupling"""
+
+        self.settings = Settings  # type: ignore[misc]
+
+    def describe(self, target: "Target") -> TargetSettings | None:
+        """Lattice and coupling, where the action is not annealed."""
+        from dlhmc.theories.gauge.wilson import Wilson
+
+        if not isinstance(target, Wilson) or target.group != self.group or float(target.gamma) != 1:
+            return None
+        # The shortest decimal: a float32 such as 0.1 is 0.1 for people.
+        beta = float(str(target.beta))
+        return self._settings(target.sides, beta=beta) if 0 < beta <= 10_000 else None
+
+    def from_shape(self, shape: tuple[int, ...], settings: Mapping[str, Any]) -> TargetSettings | None:
+        """Links are [configuration, N, N, direction, *site], with or without an axis of chains before."""
+        for extra in (1, 2):
+            colors, dimensions = shape[extra : extra + 2], shape[extra + 2 : extra + 3]
+            sides = shape[extra + 3 :]
+            if colors == (self.group.colors,) * 2 and dimensions == (len(sides),) and len(sides) in (2, 3, 4):
+                return self._settings(tuple(map(int, sides)), **settings)
+        return None
+
+    def _settings(self, lattice: tuple[int, ...], **rest: Any) -> TargetSettings:
+        return self.settings(**{"lattice": lattice, **rest})
+
+    def examples(self) -> "Mapping[str, Callable[[], Target]]":
+        """A plane, and a lattice of more dimensions."""
+        from dlhmc.theories.gauge.wilson import wilson
+
+        sides = {"su2": (2, 3, 4), "su3": (2, 2, 2, 3)}.get(self.name, (4, 3))
+        return {self.name: lambda: wilson(self.name, sides, beta=2.0 * self.group.colors, gamma=0.8)}
+
+
+def u2() -> GaugeTheory:
+    """Two dimensions, where it has a charge."""
+    return GaugeTheory("u2", (16, 16), 12.0)
+
+
+def su2() -> GaugeTheory:
+    """In the scaling region."""
+    return GaugeTheory("su2", (8, 8, 8, 8), 2.3)
+
+
+def su3() -> GaugeTheory:
+    """Where a = 0.093 fm."""
+    return GaugeTheory("su3", (8, 8, 8, 8), 6.0)

@@ -1,0 +1,226 @@
+"""The Wilson action of U(N) and SU(N) gauge fields in two, three and four dimensions, and what is measured of them."""
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, ArrayLike, Complex, Float, Key
+
+from dlhmc.geometry.contract import Momentum, PerChain, real_dtype, sum_sites
+from dlhmc.geometry.unitary import UnitaryMatrices, determinant
+from dlhmc.names import Start
+from dlhmc.numerics import rng
+from dlhmc.numerics.leaves import leaf
+from dlhmc.targets.contract import Moment, Observed, Symmetry, Target
+from dlhmc.theories.gauge import exact, lattice
+from dlhmc.theories.gauge.groups import Group
+from dlhmc.theories.gauge.lattice import LatticeTransformation, Links, Plaquettes
+
+# Sizes of Wilson loops and charges that tests of exactness look at, beside the moments.
+_LOOPS = ((1, 2), (2, 2))
+_CHARGES = range(-3, 4)
+
+
+class Wilson(Target):
+    """p(U) ∝ e^{−γ S_β(U)} with S_β(U) = β Σ_P (1 − Re tr P/N); made by `wilson`."""
+
+    moments: ClassVar[Mapping[str, Moment]] = {"plaquette": Moment("plaquette")}
+    slow: ClassVar[Mapping[str, float | None]] = {"plaquette": None}
+    couplings: ClassVar[tuple[str, ...]] = ("gamma", "beta")
+
+    group: Group = eqx.field(static=True)
+    sides: tuple[int, ...] = eqx.field(static=True)
+    beta: Float[Array, ""]
+    gamma: Float[Array, ""]
+
+    @property
+    def geometry(self) -> UnitaryMatrices:
+        """A matrix for each direction and site."""
+        return UnitaryMatrices(self.group.colors, self.group.special, (self.dimensions, *self.sides))
+
+    @property
+    def dimensions(self) -> int:
+        """Of the lattice."""
+        return len(self.sides)
+
+    @property
+    def volume(self) -> int:
+        """The number of sites."""
+        return int(np.prod(self.sides))
+
+    def coupling(self, dtype: jnp.dtype) -> Float[Array, ""]:
+        """γβ."""
+        return self.beta.astype(dtype) * self.gamma.astype(dtype)
+
+    def local_action(self, x: Links) -> Plaquettes:
+        """γβ (1 − Re tr P/N) for each plaquette."""
+        return self.coupling(real_dtype(x)) * lattice.plaquette_defects(x)
+
+    def force(self, x: Links) -> Momentum:
+        """∂_a S = (γβ/N) Im tr(T_a M), with the sum M of the plaquettes that start with the link."""
+        strength = self.coupling(real_dtype(x)) * (self.geometry.norm / self.group.colors)
+        return strength * self.geometry.components(lattice.plaquette_loops(x))
+
+    # Observables.
+
+    def plaquette(self, x: Links) -> PerChain:
+        """The average of Re tr P/N."""
+        return sum_sites(lattice.plaquette_traces(x)) / (self.volume * len(lattice.planes(self.dimensions)))
+
+    def wilson_loop(self, x: Links, m: int, n: int) -> PerChain:
+        """The m × n loop Re tr W/N, averaged over sites, planes and both orientations in each."""
+        kinds = {(m, n), (n, m)}
+        loops = [lattice.wilson_loop(x, plane, *k) for plane in lattice.planes(self.dimensions) for k in kinds]
+        return sum_sites(lattice.total(loops)) / (self.volume * len(loops))
+
+    def polyakov_loops(self, x: Links) -> Complex[Array, "direction chain"]:
+        """The Polyakov loop tr L/N in each direction, averaged over the lattice."""
+        return lattice.polyakov_loops(x)
+
+    def observables(self, x: Links) -> dict[str, Observed]:
+        """Average plaquette, and Polyakov loops in each direction."""
+        loops = self.polyakov_loops(x)
+        return {"plaquette": self.plaquette(x), "polyakov": loops.real, "polyakov_modulus": jnp.abs(loops)}
+
+    def start(self, key: Key[Array, ""], kind: Start, chains: int, dtype: jnp.dtype) -> Links:
+        """Hot: Haar measure; cold: all links 1."""
+        shape = (*self.shape, chains)
+        if kind == "cold":
+            one = jnp.eye(self.group.colors, dtype=self.geometry.dtype(dtype))
+            return jnp.broadcast_to(one.reshape(*one.shape, *(1,) * (len(shape) - 2)), shape)
+        return self.geometry.haar(key, chains, dtype)
+
+    # Ground truth, in two dimensions.
+
+    def test_functions(self, x: Links) -> dict[str, PerChain]:
+        """The moments, larger Wilson loops and Polyakov loops."""
+        functions = super().test_functions(x)
+        for m, n in _LOOPS:
+            functions[f"loop {m}x{n}"] = self.wilson_loop(x, m, n)
+        for direction, loop in enumerate(self.polyakov_loops(x)):
+            functions[f"polyakov {direction} 0"], functions[f"polyakov {direction} 1"] = loop.real, loop.imag
+        return functions
+
+    def exact(self) -> dict[str, float]:
+        """Finite-volume values, which hold for the annealed action too: it is Wilson's at γβ."""
+        # The centre makes Polyakov loops vanish, in all dimensions.
+        values = {f"polyakov {direction} {part}": 0.0 for direction, part in np.ndindex(self.dimensions, 2)}
+        if self.dimensions == 2:
+            values["plaquette"] = exact.plaquette(*self._two_dimensional())
+            values |= {f"loop {m}x{n}": exact.wilson_loop(*self._two_dimensional(), m * n) for m, n in _LOOPS}
+        return values
+
+    def _two_dimensional(self) -> tuple[int, bool, float, int]:
+        return self.group.colors, self.group.special, float(self.beta) * float(self.gamma), self.volume
+
+    # Symmetries.
+
+    @property
+    def odd(self) -> frozenset[str]:
+        """Observables that change their sign with the orientation of space."""
+        return frozenset()
+
+    def symmetries(self) -> dict[str, Symmetry]:
+        """Gauge transformations, translations, charge conjugation and reflections."""
+        sites = UnitaryMatrices(self.group.colors, self.group.special, self.sides)
+
+        def random_gauge(key: Key[Array, ""], x: Links) -> Links:
+            return lattice.gauge_transform(x, x, sites.haar(key, x.shape[-1], real_dtype(x)))[0]
+
+        def random_translation(key: Key[Array, ""], x: Links) -> Links:
+            return lattice.translate(x, jax.random.randint(key, (self.dimensions,), 0, jnp.array(self.sides)))
+
+        def reflection(axis: int) -> Symmetry:
+            return Symmetry(lambda _, x: lattice.reflect(x, x, axis)[0], self.odd)
+
+        return {
+            "gauge transformation": Symmetry(random_gauge),
+            "translation": Symmetry(random_translation),
+            **({} if self.group == (2, True) else {"charge conjugation": Symmetry(lambda _, x: jnp.conj(x), self.odd)}),
+            **{f"reflection of axis {axis}": reflection(axis) for axis in range(self.dimensions)},
+        }
+
+    @rng.by_chain
+    def random_transformation(self, key: Key[Array, ""]) -> LatticeTransformation:
+        """Translation, reflections, exchange of equal sides, charge conjugation and centre, each drawn at random."""
+        d = self.dimensions
+        pairs = tuple((a, b) for a, b in lattice.planes(d) if self.sides[a] == self.sides[b])
+        of_shift, of_coins, of_centre = jax.random.split(key, 3)
+        shift = jax.random.randint(of_shift, (d,), 0, jnp.asarray(self.sides))
+        coins = jax.random.bernoulli(of_coins, shape=(1 + len(pairs) + d,))
+        # The centre of SU(N) are the N-th roots of one, that of U(N) all phases.
+        roots = jax.random.randint(of_centre, (d,), 0, self.group.colors) / self.group.colors
+        phases = 2 * np.pi * (roots if self.group.special else jax.random.uniform(of_centre, (d,)))
+        return LatticeTransformation(
+            self.geometry, phases, coins[0], pairs, coins[1 : 1 + len(pairs)], coins[1 + len(pairs) :], shift
+        )
+
+
+class PlanarWilson(Wilson):
+    """U(N) in two dimensions, whose determinants carry a topological charge."""
+
+    moments: ClassVar[Mapping[str, Moment]] = {
+        "plaquette": Moment("plaquette"),
+        "charge_squared": Moment("charge", 2),
+        "sine_charge_squared": Moment("sine_charge", 2),
+    }
+    slow: ClassVar[Mapping[str, float | None]] = {"charge": 0.0, "sine_charge": 0.0}
+    sector: ClassVar[str | None] = "charge"
+
+    def plaquette_determinants(self, x: Links) -> Complex[Array, "*site chain"]:
+        """Det P."""
+        u, w = determinant(x)
+        return u * lattice.shifted(w, 1, 0, 2) * jnp.conj(lattice.shifted(u, 1, 1, 2) * w)
+
+    def charge(self, x: Links) -> PerChain:
+        """Q = (1/2π) Σ_P arg det P, rounded to the integer that it is up to rounding errors."""
+        return jnp.round(sum_sites(jnp.angle(self.plaquette_determinants(x))) / (2 * np.pi))
+
+    def sine_charge(self, x: Links) -> PerChain:
+        """(1/2π) Σ_P Im det P, which is differentiable."""
+        return sum_sites(self.plaquette_determinants(x).imag) / (2 * np.pi)
+
+    def observables(self, x: Links) -> dict[str, Observed]:
+        """Both charges as well."""
+        return super().observables(x) | {"charge": self.charge(x), "sine_charge": self.sine_charge(x)}
+
+    @property
+    def odd(self) -> frozenset[str]:
+        """The charges."""
+        return frozenset({"charge", "sine_charge"})
+
+    def slow_variance(self, name: str) -> float | None:
+        """The charge changes by ±1."""
+        return self.exact()["charge_squared"] if name == "charge" else None
+
+    def test_functions(self, x: Links) -> dict[str, PerChain]:
+        """The distribution of the charge, too."""
+        charge = self.charge(x)
+        return super().test_functions(x) | {f"P(Q = {q})": (charge == q).astype(charge.dtype) for q in _CHARGES}
+
+    def exact(self) -> dict[str, float]:
+        """The charge and its distribution, too."""
+        colors, _, beta, volume = self._two_dimensional()
+        values = super().exact() | {"charge_squared": exact.charge_squared(colors, beta, volume)}
+        probabilities = exact.charge_distribution(colors, beta, volume, _CHARGES)
+        # Rarer charges are too few for the central limit theorem.
+        common = {q: float(p) for q, p in zip(_CHARGES, probabilities, strict=True) if p > 1e-3}
+        return values | {f"P(Q = {q})": p for q, p in common.items()}
+
+
+def wilson(group: str, sides: tuple[int, ...], beta: ArrayLike, gamma: ArrayLike = 1.0) -> Wilson:
+    """The Wilson action of a gauge group on a periodic lattice of two, three or four dimensions.
+
+    >>> target = wilson("su3", (4, 4, 4, 8), beta=6.0)
+    >>> x = target.start(jax.random.key(0), "cold", chains=2, dtype=jnp.float32)
+    >>> x.shape, target.action(x).tolist()
+    ((3, 3, 4, 4, 4, 4, 8, 2), [0.0, 0.0])
+    """
+    named, sides = Group.named(group), tuple(sides)
+    if len(sides) not in (2, 3, 4) or min(sides) < 2:
+        raise ValueError(f"a lattice has two to four sides of at least 2 sites, not {sides}")
+    kind = PlanarWilson if len(sides) == 2 and not named.special else Wilson
+    return kind(named, sides, leaf(beta), leaf(gamma))
