@@ -1,0 +1,1 @@
+"""Gauge theory of U(N) and SU(N)."""
