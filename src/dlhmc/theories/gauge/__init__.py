@@ -1,0 +1,1 @@
+"""Gauge theories of U(N) and SU(N) in two, three and four dimensions."""
