@@ -32,7 +32,7 @@ __all__ = ["decode", "encode", "recognises"]
 #: far more than XML of any program has
 _MOST_TEXT = 2**16
 _FORMAT, _LINKS, _CHECKSUM = "ildg-format", "ildg-binary-data", "scidac-checksum"
-_INFO, _LFN = "scidac-record-xml", "ildg-data-lfn"
+_RECORD, _INFO, _LFN = "scidac-private-record-xml", "scidac-record-xml", "ildg-data-lfn"
 _PROLOG = '<?xml version="1.0" encoding="UTF-8"?>'
 _SCHEMA = {
     "xmlns": "http://www.lqcd.org/ildg",
@@ -49,6 +49,8 @@ def decode(data: bytes) -> Configuration:
         if kinds.count(kind) != 1:
             raise ValueError(f"it has {kinds.count(kind)} records '{kind}', but must have one")
     by_type = {record.type: record.data for record in reversed(records)}
+    if _RECORD in by_type and _CHECKSUM not in by_type:
+        raise ValueError(f"its record '{_CHECKSUM}' is missing")  # QIO always writes it; ILDG does not ask for it
     described = _leaves(by_type[_FORMAT], _FORMAT)
     colors = int(_matching(described, "field", r"su\dgauge")[2])
     precision = int(_matching(described, "precision", "32|64"))
@@ -100,7 +102,7 @@ def encode(configuration: Configuration, *, precision: Literal[32, 64] = 64) -> 
                 Record("scidac-file-xml", _xml("usqcdInfo", info)),
             ],
             [
-                Record("scidac-private-record-xml", _xml("scidacRecord", record)),
+                Record(_RECORD, _xml("scidacRecord", record)),
                 Record(_INFO, _xml("usqcdInfo", info)),
                 Record(_FORMAT, _xml("ildgFormat", described, _SCHEMA)),
                 Record(_LFN, name.encode()),
@@ -156,7 +158,7 @@ def _text(record: Record) -> str:
 
 
 def _verified_checksum(payload: memoryview | bytes, site: int, record: memoryview | bytes | None) -> str | None:
-    """Of a file that has one: ILDG does not ask for it."""
+    """Of a file that has one."""
     if record is None:
         return None
     leaves = _leaves(record, _CHECKSUM)

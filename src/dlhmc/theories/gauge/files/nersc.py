@@ -23,7 +23,7 @@ from dlhmc.theories.gauge.files.configuration import (
     require_special_unitary,
 )
 
-_BEGIN, _END = b"BEGIN_HEADER", b"END_HEADER\n"
+_BEGIN, _END = b"BEGIN_HEADER", b"\nEND_HEADER\n"
 _MOST_HEADER = 2**16
 _ORDERS = {"BIG": ">", "LITTLE": "<"}
 #: what is kept of another archive, and what stands there otherwise
@@ -101,8 +101,8 @@ def encode(
         "ARCHIVE_DATE": now,
         "FLOATING_POINT": f"IEEE{precision}{byte_order.upper()}",
     }
-    lines = "".join(f"{key} = {value}\n" for key, value in header.items())
-    return _BEGIN + b"\n" + lines.encode() + _END + stored.tobytes()
+    lines = "".join(f"\n{key} = {value}" for key, value in header.items())
+    return _BEGIN + lines.encode() + _END + stored.tobytes()
 
 
 def _parse(text: bytes) -> dict[str, str]:
@@ -133,7 +133,8 @@ def _number(header: dict[str, str], key: str) -> float:
 
 
 def _one_line(text: str) -> str:
-    return " ".join(text.split())
+    """Without what some programs take for the end of the header."""
+    return " ".join(text.replace("END_HEADER", "").split())
 
 
 def _checksum(payload: bytes | memoryview, order: str) -> int:
