@@ -17,6 +17,7 @@ import io
 import json
 import os
 import random
+import re
 import resource
 import signal
 import sys
@@ -58,6 +59,8 @@ from dlhmc.runs.sampling import require_history
 from dlhmc.settings import read_table, to_toml
 from dlhmc.storage.files import fingerprint, sealed, write_arrays
 from dlhmc.theories import registry
+from dlhmc.theories.gauge import files as gauge
+from dlhmc.theories.gauge.files import ildg, lime, nersc
 from dlhmc.theories.u1.reproduction.settings import ReproduceSettings
 from dlhmc.theories.u1.theory import U1Settings
 
@@ -390,6 +393,67 @@ def metadata_of_stranger(data: bytes, chance: random.Random) -> bytes:
     return json.dumps(content).encode()
 
 
+def words_changed(text: bytes, chance: random.Random) -> bytes:
+    """Of a header or XML: one of its words replaced."""
+    words = re.split(rb"([\s<>=]+)", text)
+    words[2 * chance.randrange((len(words) + 1) // 2)] = chance.choice(
+        [b"", b"0", b"-1", b"2", b"4", b"9" * 9, b"9" * 5000, b"nan", b"1e999", b"su9gauge", b"IEEE32", b"4D_SU3_GAUGE",
+         b"&a;", b"<!DOCTYPE a>", b"\0", b"\xff", "٤".encode(), b"x" * 100_000]
+    )  # fmt: skip
+    return b"".join(words)
+
+
+def numbers_changed(payload: bytes, chance: random.Random, dtype: str = ">f8") -> bytes:
+    """Links with another number among them, or other links."""
+    numbers = np.frombuffer(payload, dtype).copy()
+    kind = chance.randrange(3)
+    if kind == 0:
+        numbers[chance.randrange(len(numbers))] = chance.choice([np.nan, np.inf, -1e308, 1e200, 1e-320, 1.0, 1e-6])
+    elif kind == 1:
+        numbers = np.roll(numbers, chance.choice([1, 2, 18, 72]))
+    else:
+        numbers *= chance.choice([-1, 0, 1 + 1e-6, 2])
+    return numbers.tobytes()
+
+
+def nersc_of_stranger(data: bytes, chance: random.Random) -> bytes:
+    """An archive whose checksum fits other links, or with another header."""
+    header, end, payload = data.partition(b"\nEND_HEADER\n")
+    if chance.random() < 0.5:
+        payload = numbers_changed(payload, chance)
+        checksum = f"CHECKSUM = {nersc._checksum(payload, '>'):x}".encode()
+        header = re.sub(rb"(PLAQUETTE|LINK_TRACE) = .*", b"", re.sub(rb"CHECKSUM = .*", checksum, header))
+    else:
+        header = words_changed(header, chance)
+    return header + end + payload
+
+
+def ildg_of_stranger(data: bytes, chance: random.Random) -> bytes:
+    """The same in records of LIME, some of which may be missing or there twice."""
+    records = {record.type: bytes(record.data) for record in lime.decode(data)}
+    if chance.random() < 0.5:
+        payload = records["ildg-binary-data"] = numbers_changed(records["ildg-binary-data"], chance)
+        checksums = ildg._checksums(payload, 4 * 9 * 16)
+        records["scidac-checksum"] = "<a><suma>{:x}</suma><sumb>{:x}</sumb></a>".format(*checksums).encode()
+        del records["scidac-record-xml"]
+    else:
+        kind = chance.choice([name for name in records if name != "ildg-binary-data"])
+        records[kind] = words_changed(records[kind], chance)
+    made = [lime.Record(*record) for record in records.items()]
+    made = made * 2 if chance.random() < 0.05 else made
+    return lime.encode([chance.sample(made, len(made) - (chance.random() < 0.1))])
+
+
+def openqcd_of_stranger(data: bytes, chance: random.Random) -> bytes:
+    """Other sides, another plaquette or other links."""
+    at = chance.choice([0, 4, 8, 12, 16, 24])
+    if at == 24:
+        return data[:24] + numbers_changed(data[24:], chance, "<f8")
+    size = 8 if at == 16 else 4
+    value = chance.choice([0, 1, 2, 3, 4, 8, 4096, 2**30, 2 ** (8 * size - 1), 2 ** (8 * size) - 1])
+    return data[:at] + value.to_bytes(size, "little") + data[at + size :]
+
+
 def vouch(run: Path, changed: Path) -> None:
     """Make all checksums of a run fit a file that a stranger has changed, in the other files."""
     identity = fingerprint(run / "config.toml")
@@ -445,7 +509,7 @@ def subjects(directory: Path) -> list[Subject]:
     """All kinds of files that commands load."""
     made: list[Subject] = []
     registry.results()  # imports what shows results of theories' own runs
-    for make in (configurations, model_files, sampled, trained, compared):
+    for make in (configurations, model_files, gauge_files, sampled, trained, compared):
         made += make(directory / make.__name__)
     return made
 
@@ -523,6 +587,27 @@ def model_files(path: Path) -> Iterator[Subject]:
 
         reads = {"sample --model": sample, "train --from": train, "use of a model": use}
         yield Subject("model", file, reads, of_model)
+
+
+def gauge_files(path: Path) -> Iterator[Subject]:
+    """Links as other programs write them; openQCD's have no checksum."""
+    path.mkdir()
+    numbers = np.random.default_rng(1)
+    noise = numbers.normal(size=(2, 4, 2, 4, 2, 4, 3, 3))
+    links, _ = np.linalg.qr(noise[0] + 1j * noise[1])
+    links[..., 0] /= np.linalg.det(links)[..., None]
+    strangers = {"nersc": nersc_of_stranger, "ildg": ildg_of_stranger, "openqcd": openqcd_of_stranger}
+    for name in gauge.FORMATS:
+        file = path / name
+        gauge.write(file, gauge.Configuration(links), name)
+
+        def digest_of_links(file: Path = file) -> str:
+            found = gauge.read(file).links
+            if not np.allclose(found @ found.conj().swapaxes(-1, -2), np.eye(found.shape[-1]), atol=1e-4):
+                raise AssertionError("links that are not unitary were let in")
+            return digest(found)
+
+        yield Subject("links", file, {"links": digest_of_links}, strangers[name], guarded=name != "openqcd")
 
 
 def reads_of(kind: str, path: Path) -> dict[str, Read]:

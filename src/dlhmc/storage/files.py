@@ -8,6 +8,7 @@ import hashlib
 import io
 import json
 import os
+import stat
 import zipfile
 import zlib
 from collections.abc import Iterable, Mapping
@@ -56,6 +57,21 @@ def read_text(path: Path) -> bytes:
     if len(data) > MOST_TEXT:
         raise ValueError(f"it is larger than {MOST_TEXT // 2**20} MB")
     return data
+
+
+def read_regular(path: AnyPath, most: int = MOST_ARRAYS) -> bytes:
+    """All of a file that is there itself: no link to another, no device or pipe, which may never end."""
+    # Not waiting for who writes to a pipe. Windows has neither flag.
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    if os.path.islink(path):
+        raise ValueError("it is a symbolic link, so give the file itself")
+    with open(os.open(path, flags), "rb") as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise ValueError("it is not a regular file")
+        if status.st_size > most:
+            raise ValueError(f"it is larger than {most / 2**30:.3g} GB")
+        return file.read(status.st_size)
 
 
 def fingerprint(path: Path) -> str:
