@@ -27,7 +27,6 @@ from dlhmc.cli.output import show_run
 from dlhmc.errors import ExitCode, UserError
 from dlhmc.models.model import Model
 from dlhmc.numerics.leaves import by_name, digest
-from dlhmc.plans import sampling, training
 from dlhmc.plans.comparing import ComparePlan
 from dlhmc.plans.sampling import SamplePlan
 from dlhmc.plans.training import TrainPlan
@@ -38,6 +37,7 @@ from dlhmc.report.sampling import sampling_chart, sampling_table
 from dlhmc.report.training import training_charts
 from dlhmc.results.samples import load_samples
 from dlhmc.runs.directory import run_kind
+from dlhmc.runs.loop import ExecutionOptions
 from dlhmc.theories.u1.wilson import U1
 
 SAMPLE: dict[str, Any] = {
@@ -86,7 +86,7 @@ def sweep(directory: Path) -> collections.Counter[str]:
     for name in ("one", "other"):
         seed = {"seed": 1 if name == "one" else 2}
         TrainPlan.from_table(TRAIN | seed).run(directory / "train" / name, screen)
-        ComparePlan.from_table(COMPARE | seed).run(directory / "compare" / name, screen, quiet=True)
+        ComparePlan.from_table(COMPARE | seed).run(directory / "compare" / name, screen, ExecutionOptions(quiet=True))
     before = sampling_runs(directory / "sample")
     for kind, commands in COMMANDS.items():
         one, other = directory / kind / "one", directory / kind / "other"
@@ -214,7 +214,7 @@ def loaded(path: Path) -> Any:
 
 def resumed(path: Path) -> Any:
     """The history after `dlhmc resume`."""
-    assert sampling.resume(path, Console(file=io.StringIO())) is ExitCode.OK  # noqa: S101
+    assert SamplePlan.resume(path, Console(file=io.StringIO())) is ExitCode.OK  # noqa: S101
     store = zarr.open_group(path / "history.zarr", mode="r")
     return {name: digest(np.asarray(store[name])) for name in store.array_keys()}, summary(path)
 
@@ -227,7 +227,7 @@ def sampled(path: Path) -> Any:
 
 def trained(path: Path) -> Any:
     """The model after `dlhmc resume`."""
-    assert training.resume(path, Console(file=io.StringIO())) is ExitCode.OK  # noqa: S101
+    assert TrainPlan.resume(path, Console(file=io.StringIO())) is ExitCode.OK  # noqa: S101
     return sampled(path)
 
 

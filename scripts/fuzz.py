@@ -44,7 +44,6 @@ from dlhmc.comparison.streams import Streams
 from dlhmc.errors import UserError
 from dlhmc.models.model import Model, describe, save
 from dlhmc.numerics.leaves import by_name, digest
-from dlhmc.plans import sampling, training
 from dlhmc.plans.comparing import ComparePlan
 from dlhmc.plans.sampling import SamplePlan
 from dlhmc.plans.training import TrainPlan
@@ -574,10 +573,10 @@ def model_files(path: Path) -> Iterator[Subject]:
         name, wanted = str(file), Model.open(str(file)).architecture
 
         def sample(name: str = name) -> Any:
-            return SamplePlan.from_table(sampling.defaults_of_model(name) | {"model": name})
+            return SamplePlan.from_table(SamplePlan.settings_of(Model.open(name)) | {"model": name})
 
         def train(name: str = name) -> Any:
-            return TrainPlan.from_table(training.defaults_of_model(name) | {"model": name})
+            return TrainPlan.from_table(TrainPlan.settings_of(Model.open(name)) | {"model": name})
 
         def use(name: str = name, wanted: Any = wanted) -> Any:
             model = Model.open(name)
@@ -625,7 +624,7 @@ def sampled(path: Path) -> Iterator[Subject]:
         file.unlink()
 
     def go_on() -> Any:
-        plan = sampling.reopened(path)
+        plan = SamplePlan.reopened(path)
         history = History.open(path / "history.zarr", "r")
         found = Checkpoints(path / "checkpoints", run=RunDirectory(path).identity(), create=False, read_only=True)
         step, carry, _ = found.restore(work.carry, functools.partial(require_history, plan.amounts, history))

@@ -24,6 +24,7 @@ from dlhmc.models import model as models
 from dlhmc.models.dense import DenseArchitecture
 from dlhmc.plans.comparing import ComparePlan
 from dlhmc.runs.directory import RunDirectory, read_json
+from dlhmc.runs.loop import ExecutionOptions
 from dlhmc.settings import read_table, to_toml
 from dlhmc.statistics import integrated_autocorrelation_time
 from dlhmc.theories.u1.wilson import U1
@@ -50,7 +51,7 @@ def finished(untrained, tmp_path_factory):
     table = SMALL | {"model": (str(untrained),), "step_sizes": (0.2, 0.25, 0.02), "chains": 64, "precision": 0.05}
     output = io.StringIO()
     plan = ComparePlan.from_table(table | {"budget": 3600.0})
-    assert plan.run(path, Console(file=output, width=120)) == ExitCode.OK
+    assert plan.run(path, Console(file=output, width=120))[1] == ExitCode.OK
     return path, read_json(path / "results.json", RunDirectory(path).identity()), output.getvalue()
 
 
@@ -181,7 +182,7 @@ class StopsAtFirstLine(io.StringIO):
 def test_ctrl_c_reports_what_there_is(line, samplers, tmp_path):
     output = StopsAtFirstLine(line)
     plan = ComparePlan.from_table(SMALL | {"step_sizes": (0.2,), "chains": 64, "precision": 1e-6, "budget": 600.0})
-    assert plan.run(tmp_path / "run", Console(file=output, width=120)) == ExitCode.INTERRUPTED
+    assert plan.run(tmp_path / "run", Console(file=output, width=120))[1] == ExitCode.INTERRUPTED
     results = json.loads((tmp_path / "run" / "results.json").read_text())
     assert not results["finished"]
     assert len(results["entries"]) == samplers
@@ -194,7 +195,7 @@ def test_ctrl_c_reports_what_there_is(line, samplers, tmp_path):
 def test_frozen_hmc_is_a_lower_bound_and_so_is_the_ratio(tmp_path):
     """Next to nothing tunnels at β = 12 in a moment; hits do."""
     plan = ComparePlan.from_table(SMALL | {"beta": 12.0, "step_sizes": (0.1,), "budget": 4.0, "exact": False})
-    assert plan.run(tmp_path / "run", Console(file=io.StringIO()), quiet=True) == ExitCode.OK
+    assert plan.run(tmp_path / "run", Console(file=io.StringIO()), ExecutionOptions(quiet=True))[1] == ExitCode.OK
     found = entries(json.loads((tmp_path / "run" / "results.json").read_text()))
     hmc, hits = found["leapfrog 1/10"], found["leapfrog 1/10 + 1 hit"]
     assert hmc["status"] == "lower bound"
@@ -258,7 +259,7 @@ def test_a_configuration_is_read_back(tmp_path):
     (tmp_path / "c.toml").write_text(to_toml(plan.table()))
     again = ComparePlan.from_table(read_table(tmp_path / "c.toml"))
     assert again == plan
-    assert again.model == ("a", "b")
+    assert again.learned.model == ("a", "b")
     assert again.default_directory == Path("runs/compare-16x16-b7-seed1")
 
 
@@ -266,4 +267,4 @@ def test_models_have_the_same_name_in_every_directory(untrained, tmp_path, monke
     monkeypatch.chdir(untrained.parent)
     plan = ComparePlan.from_table({"model": [untrained.name]})
     monkeypatch.chdir(tmp_path)
-    assert plan.model == (str(untrained.resolve()),)
+    assert plan.learned.model == (str(untrained.resolve()),)

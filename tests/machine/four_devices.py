@@ -19,7 +19,7 @@ from dlhmc.kernels import State
 from dlhmc.machine.devices import spread
 from dlhmc.models import model as models
 from dlhmc.numerics.leaves import integer
-from dlhmc.plans.sampling import SamplePlan, resume
+from dlhmc.plans.sampling import SamplePlan
 from dlhmc.plans.training import TrainPlan
 from dlhmc.runs import sampling, training
 from dlhmc.runs.loop import ExecutionOptions
@@ -117,7 +117,7 @@ def resumed(before, after):
     """Stopped at once by the time limit, taken up elsewhere: as if nothing had happened."""
     path = OUT / f"resumed-{before}-{after}"
     SamplePlan.from_table(SAMPLING | {"chunk": 5}).run(path, console(), quiet(before, 0.0))
-    resume(path, console(), quiet(after))
+    SamplePlan.resume(path, console(), quiet(after))
     return digest(history(path)) == digest(history(OUT / "hmc-1"))
 
 

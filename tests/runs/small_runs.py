@@ -15,7 +15,6 @@ from rich.console import Console
 from tensorboardX.proto.event_pb2 import Event
 
 from dlhmc.errors import ExitCode
-from dlhmc.plans import sampling
 from dlhmc.plans.sampling import SamplePlan
 
 #: 4 × 4 links, a few chains, a step size that is tuned during the warm-up
@@ -41,7 +40,7 @@ def run(path: Path, plan: SamplePlan | None = None, **changes) -> Path:
 
 
 def resume(path: Path) -> Path:
-    assert sampling.resume(path, Console(file=io.StringIO())) == ExitCode.OK
+    assert SamplePlan.resume(path, Console(file=io.StringIO())) == ExitCode.OK
     return path
 
 

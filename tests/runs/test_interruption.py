@@ -17,7 +17,6 @@ from small_runs import (
 )
 
 from dlhmc.errors import ExitCode
-from dlhmc.plans import training
 from dlhmc.plans.training import TrainPlan
 from dlhmc.settings import read_table, to_toml
 
@@ -84,7 +83,7 @@ def test_interrupted_training_equals_uninterrupted_training(tmp_path, compilatio
     assert 0 < reached < 300
     assert f"stopped after {reached} of 300 steps" in output
     assert_tensorboard_shows_the_metrics(parts)
-    assert training.resume(parts, quiet) == ExitCode.OK
+    assert TrainPlan.resume(parts, quiet) == ExitCode.OK
 
     assert_same_state(whole, parts)
     assert without_times(metrics(whole)) == without_times(metrics(parts))

@@ -14,7 +14,7 @@ from small_runs import TINY, assert_same_run, histories, metrics, resume, run, s
 
 from dlhmc import cli
 from dlhmc.errors import ExitCode, UserError
-from dlhmc.plans.sampling import resume as resume_run
+from dlhmc.plans.sampling import SamplePlan
 from dlhmc.report.sampling import sampling_chart
 from dlhmc.results.samples import load_samples
 from dlhmc.runs import sampling
@@ -259,7 +259,7 @@ def test_a_run_whose_history_has_lost_rows_does_them_again_and_says_so(finished,
     with pytest.raises(UserError, match="no measurements yet"):  # all that is intact is the checkpoint before the first
         sampling.show_results(copied, Console(file=io.StringIO()))
     screen = io.StringIO()
-    assert resume_run(copied, Console(file=screen, width=1000)) == ExitCode.OK
+    assert SamplePlan.resume(copied, Console(file=screen, width=1000)) == ExitCode.OK
     assert "checkpoint 30: The history" in screen.getvalue()
     assert "'energy_change' is not what was saved" in screen.getvalue()
     assert_same_run(finished, copied)
@@ -333,7 +333,7 @@ def test_a_damaged_run_is_refused_with_the_reason_and_left_alone(sentence, copie
     HARM[sentence](copied)
     before = {path: path.stat().st_mtime_ns for path in copied.rglob("*") if path.name != ".lock"}
     with pytest.raises(UserError, match=sentence) as refusal:
-        resume_run(copied, Console(file=io.StringIO()))
+        SamplePlan.resume(copied, Console(file=io.StringIO()))
     assert "\n" not in str(refusal.value)
     assert {path: path.stat().st_mtime_ns for path in copied.rglob("*") if path.name != ".lock"} == before
 

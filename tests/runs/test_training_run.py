@@ -18,8 +18,7 @@ from dlhmc.errors import ExitCode, UserError
 from dlhmc.machine.devices import Devices
 from dlhmc.models.model import Model, find
 from dlhmc.plans.sampling import SamplePlan
-from dlhmc.plans.sampling import resume as resume_sampling
-from dlhmc.plans.training import TrainPlan, resume
+from dlhmc.plans.training import TrainPlan
 from dlhmc.report.training import training_charts
 from dlhmc.runs.checkpoint import Checkpoints
 from dlhmc.runs.directory import RunDirectory, new_run
@@ -102,7 +101,7 @@ def test_gradients_that_are_not_finite_end_the_run_with_everything_saved(tmp_pat
         planned(step_size=1e30).run(path, console())
     assert all(np.isfinite(array).all() for array in arrays_of(path / "model.npz").values())
     with pytest.raises(UserError, match="again and again"):  # its last checkpoint can be read
-        resume(path, console())
+        TrainPlan.resume(path, console())
 
 
 def test_curves_of_a_run_that_has_lost_its_last_checkpoint_are_not_shown(finished, tmp_path):
@@ -137,7 +136,7 @@ class Crashing(Training):
 @pytest.mark.slow
 def test_half_resume_half_equals_the_whole(finished, tmp_path):
     stopped(Interrupting, planned(chunk=3), tmp_path / "half", UserError)
-    assert resume(tmp_path / "half", console(), QUIET) is ExitCode.OK
+    assert TrainPlan.resume(tmp_path / "half", console(), QUIET) is ExitCode.OK
     whole, parts = (final_state(p) for p in (finished, tmp_path / "half"))
     assert whole[0] == parts[0] == 12
     for a, b in zip(jax.tree.leaves(whole[1]), jax.tree.leaves(parts[1]), strict=True):
@@ -157,7 +156,7 @@ def test_files_of_a_run(finished):
 
 def test_a_finished_run_can_be_resumed(finished):
     before = arrays_of(RunDirectory(finished).model)
-    assert resume(finished, console(), QUIET) is ExitCode.OK
+    assert TrainPlan.resume(finished, console(), QUIET) is ExitCode.OK
     for name, array in arrays_of(RunDirectory(finished).model).items():
         np.testing.assert_array_equal(array, before[name])
 
@@ -167,7 +166,7 @@ def test_tensorboard_shows_the_metrics_also_after_a_crash(tmp_path):
     """As after a power cut: events are there of steps after the checkpoint that the run goes on from."""
     stopped(Crashing, planned(chunk=3, tensorboard=True), tmp_path / "run", RuntimeError)
     assert sorted(shown_by_tensorboard(tmp_path / "run")) == [3, 6]
-    assert resume(tmp_path / "run", console(), QUIET) is ExitCode.OK
+    assert TrainPlan.resume(tmp_path / "run", console(), QUIET) is ExitCode.OK
     assert sorted(shown_by_tensorboard(tmp_path / "run")) == [3, 6, 9, 12]
     assert_tensorboard_shows_the_metrics(tmp_path / "run")
 
@@ -193,7 +192,7 @@ def test_sampling_with_a_model_at_another_coupling(finished, tmp_path):
     assert trained.run(tmp_path / "other", console(), QUIET)[1] is ExitCode.OK
     model.write_bytes(find(str(tmp_path / "other")).read_bytes())
     with pytest.raises(UserError, match=r"is not the one that .* began with"):
-        resume_sampling(tmp_path / "s", console())
+        SamplePlan.resume(tmp_path / "s", console())
 
 
 def test_a_model_is_found_from_another_directory(finished, tmp_path, monkeypatch):
@@ -202,7 +201,7 @@ def test_a_model_is_found_from_another_directory(finished, tmp_path, monkeypatch
     table = {"model": finished.name, "lattice": (4, 4), "chains": 4, "trajectories": 4, "warmup": 2}
     assert SamplePlan.from_table(table).run(tmp_path / "s", console(), QUIET)[1] is ExitCode.OK
     monkeypatch.chdir(tmp_path)
-    assert resume_sampling(tmp_path / "s", console()) is ExitCode.OK
+    assert SamplePlan.resume(tmp_path / "s", console()) is ExitCode.OK
 
 
 def test_what_has_no_model_is_told_apart(finished, tmp_path):

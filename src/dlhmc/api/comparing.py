@@ -106,7 +106,7 @@ def compare(
     )
     moves = _rivals(target, rivals)
     options, console = shown(progress, None, None)
-    results, _, code = command.compare(
+    results, code = command.compare(
         target,
         settings,
         [contestant_of(name, kernel) for name, kernel in given.items()],
@@ -114,8 +114,7 @@ def compare(
         command.settings_of_objects(target, given, settings, moves),
         None if out is None else Path(out),
         console,
-        quiet=options.quiet,
-        callback=options.progress,
+        options,
     )
     done = f"{results.seconds:.0f} of {budget:g} seconds"
     return cast(Comparison, conclude(Comparison(results), code, done, None))

@@ -39,7 +39,7 @@ def all_options(kind: type[Any]) -> dict[str, tuple[str, ...]]:
         return options_of(kind)
     found: dict[str, tuple[str, ...]] = {}
     for theory in registry.all_theories():
-        for network in registry.architectures() if "network" in kind.names else [""]:
+        for network in registry.architectures() if "network" in kind.planned.names else [""]:
             words = ["--target", theory.name, *(["--network", network] if network else [])]
             found |= options_of(kind.specialised(words)[0])
     return found

@@ -179,9 +179,9 @@ class Doctor(Compiling):
     def __call__(self) -> ExitCode:
         """Run the command."""
         if self.directory is not None:
-            from dlhmc.plans.sampling import check_run
+            from dlhmc.plans.sampling import SamplePlan
 
-            code, rounding = check_run(self.directory, console(quiet=self.json))
+            code, rounding = SamplePlan.check(self.directory, console(quiet=self.json))
             if self.json:
                 print_json(rounding)
             return code

@@ -52,6 +52,12 @@ class Quietable(Compiling):
         """Where people read: what is wrong with a run must not stand between the results as JSON."""
         return console(stderr=self.json)
 
+    def begin(self) -> "ExecutionOptions":
+        """How to run."""
+        from dlhmc.runs.loop import ExecutionOptions
+
+        return ExecutionOptions(quiet=self.hushed)
+
     def conclude(self, code: ExitCode, directory: Path) -> ExitCode:
         """Print the results of a finished run, if asked to."""
         if self.json and code in (ExitCode.OK, ExitCode.ALARM):

@@ -1,16 +1,16 @@
 """Commands whose options are the settings of a plan: which they are depends on the theory and on the network."""
 
 import dataclasses
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 import tyro
 
 from dlhmc.cli.options import NewRun
-from dlhmc.errors import UserError
+from dlhmc.errors import ExitCode, UserError
+from dlhmc.plans.plan import Plan
 from dlhmc.plans.tables import theory_of
-from dlhmc.settings import Settings, merged, picked, read_table
+from dlhmc.settings import merged, picked, read_table
 from dlhmc.theories import registry
 from dlhmc.theories.contract import Theory
 
@@ -21,27 +21,42 @@ _SUFFIX = "_settings"
 class PlannedRun(NewRun):
     """Base class; `specialised` makes the class that the command line is parsed into."""
 
-    #: what is chosen by name, beside the target
-    names: ClassVar[tuple[str, ...]] = ("target",)
-
-    @classmethod
-    def parts(cls, theory: Theory, table: Mapping[str, Any]) -> dict[str, type[Settings]]:
-        """The classes of settings that the options are made of."""
-        raise NotImplementedError
+    planned: ClassVar[type[Plan]]
+    #: options that name a model
+    model_options: ClassVar[tuple[str, ...]] = ("--model",)
 
     @classmethod
     def choices(cls, theory: Theory) -> dict[str, tuple[tuple[str, ...], str, str]]:
-        """What `names` may be, what it is if nothing is said, and what it means."""
-        what = f"what is sampled: {', '.join(f'{t.name} ({t.title})' for t in registry.all_theories())}"
-        return {"target": (registry.names(), theory.name, what)}
+        """What the names of the plan may be, what they are if nothing is said, and what they mean."""
+        theories, kinds = registry.all_theories(), registry.architectures()
+        target = f"what is sampled: {', '.join(f'{t.name} ({t.title})' for t in theories)}"
+        network = f"the layers: {', '.join(f'{name} ({kind.meaning})' for name, kind in kinds.items())}"
+        known = {
+            "target": (registry.names(), theory.name, target),
+            "network": (tuple(kinds), theory.network, network),
+        }
+        return {name: known[name] for name in cls.planned.names}
+
+    @classmethod
+    def from_file(cls, arguments: list[str]) -> dict[str, Any]:
+        """The settings of --config, with the names that options give: these are looked at first."""
+        file = value_of("--config", arguments)
+        table = {} if file is None else read_table(Path(file))
+        named = {name: value_of(f"--{name}", arguments) for name in cls.planned.names}
+        return table | {name: value for name, value in named.items() if value is not None}
 
     @classmethod
     def given(cls, arguments: list[str]) -> dict[str, Any]:
-        """The settings of --config: the defaults that other options override; names are looked at first."""
-        file = value_of("--config", arguments)
-        table = {} if file is None else read_table(Path(file))
-        named = {name: value_of(f"--{name}", arguments) for name in cls.names}
-        return table | {name: value for name, value in named.items() if value is not None}
+        """The defaults that options override: settings of a file, above those that a model was trained for."""
+        table = cls.from_file(arguments)
+        named = [name for option in cls.model_options if (name := value_of(option, arguments)) is not None]
+        if not named:
+            return table
+        from dlhmc.models.model import Model
+
+        trained_for = cls.planned.settings_of(Model.open(named[0]))
+        # Those of a model for another target than the one that is asked for are of no use.
+        return trained_for | table if table.get("target", trained_for["target"]) == trained_for["target"] else table
 
     @classmethod
     def specialised(cls, arguments: list[str]) -> tuple[type[Any], Any]:
@@ -56,7 +71,7 @@ class PlannedRun(NewRun):
             values[name] = table.get(name) or default
             hint = Annotated[Literal[known], tyro.conf.arg(help=meaning)]  # type: ignore[valid-type]
             fields.append((name, hint, dataclasses.field(default=values[name])))
-        for name, kind in cls.parts(theory, table).items():
+        for name, kind in cls.planned.parts(theory, table).items():
             values[name + _SUFFIX] = picked(kind, table)
             fields.append((name + _SUFFIX, Annotated[kind, tyro.conf.arg(name="")], dataclasses.field()))
         made = dataclasses.make_dataclass(cls.__name__, fields, bases=(cls,), frozen=True, kw_only=True)
@@ -66,9 +81,18 @@ class PlannedRun(NewRun):
     def table(self) -> dict[str, Any]:
         """All settings of the plan in one flat table, and those of the file that no option stands for."""
         parts = [getattr(self, field.name) for field in dataclasses.fields(self) if field.name.endswith(_SUFFIX)]
-        names = {name: getattr(self, name) for name in self.names}
+        names = {name: getattr(self, name) for name in self.planned.names}
         rest = {} if self.config is None else read_table(self.config)
         return rest | merged(names, *parts)
+
+    def plan(self) -> Plan:
+        """What the options stand for."""
+        return self.planned.from_table(self.table(), f"The configuration {self.config}")
+
+    def run(self, plan: Any, out: Path) -> ExitCode:
+        """Do it, in a new directory."""
+        code: ExitCode = plan.run(out, self.console, self.begin())[1]
+        return code
 
 
 def value_of(option: str, arguments: list[str]) -> str | None:

@@ -2,7 +2,6 @@
 
 import dataclasses
 import math
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -13,14 +12,11 @@ from dlhmc.cli.output import console
 from dlhmc.cli.planned import PlannedRun, value_of
 from dlhmc.errors import ExitCode, UserError
 from dlhmc.plans.comparing import ComparePlan
+from dlhmc.plans.plan import Plan
 from dlhmc.plans.sampling import SamplePlan
-from dlhmc.plans.sampling import defaults_of_model as target_of_model
 from dlhmc.plans.tables import theory_of
 from dlhmc.plans.training import TrainPlan
-from dlhmc.plans.training import defaults_of_model as layers_of_model
-from dlhmc.settings import Settings
 from dlhmc.theories import registry
-from dlhmc.theories.contract import Theory
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -30,23 +26,7 @@ class Sample(LongRun, PlannedRun):
     Example: dlhmc sample --kernel hmc --out runs/hmc
     """
 
-    @classmethod
-    def parts(cls, theory: Theory, table: Mapping[str, Any]) -> dict[str, type[Settings]]:
-        """Those of the plan."""
-        return SamplePlan.parts(theory)
-
-    @classmethod
-    def given(cls, arguments: list[str]) -> dict[str, Any]:
-        """A model knows its target."""
-        return _with_model(super().given(arguments), value_of("--model", arguments), target_of_model)
-
-    def plan(self) -> SamplePlan:
-        """What the options stand for."""
-        return SamplePlan.from_table(self.table(), f"The configuration {self.config}")
-
-    def run(self, plan: SamplePlan, out: Path) -> ExitCode:
-        """Do it, in a new directory."""
-        return plan.run(out, self.console, self.begin())[1]
+    planned: ClassVar[type[Plan]] = SamplePlan
 
     def explain(self, plan: SamplePlan) -> None:
         """The size of the history."""
@@ -64,7 +44,8 @@ class Train(LongRun, PlannedRun):
     Example: dlhmc train --network dense --hidden 64 64 --steps 2000 --out runs/t
     """
 
-    names: ClassVar[tuple[str, ...]] = ("target", "network")
+    planned: ClassVar[type[Plan]] = TrainPlan
+    model_options: ClassVar[tuple[str, ...]] = ("--model", "--from")
 
     preset: str | None = None
     """settings of the theory to start from, such as paper or laptop; options given here override it"""
@@ -72,37 +53,16 @@ class Train(LongRun, PlannedRun):
     """print the number of parameters, memory and time, from a measured step"""
 
     @classmethod
-    def parts(cls, theory: Theory, table: Mapping[str, Any]) -> dict[str, type[Settings]]:
-        """Those of the plan."""
-        return TrainPlan.parts(theory, table.get("network") or theory.network)
-
-    @classmethod
-    def choices(cls, theory: Theory) -> dict[str, tuple[tuple[str, ...], str, str]]:
-        """Target and network."""
-        kinds = registry.architectures()
-        what = f"the layers: {', '.join(f'{name} ({kind.meaning})' for name, kind in kinds.items())}"
-        return super().choices(theory) | {"network": (tuple(kinds), theory.network, what)}
-
-    @classmethod
-    def given(cls, arguments: list[str]) -> dict[str, Any]:
-        """A preset is of a theory; a model to start from knows its target and its layers."""
-        table = super().given(arguments)
-        if (name := value_of("--preset", arguments)) is not None:
-            presets = theory_of(table).presets
-            if name not in presets:
-                known = f"there are {', '.join(presets)}" if presets else "it has none: leave out --preset"
-                raise UserError(f"The target {theory_of(table).name} has no preset '{name}': {known}.")
-            table = dict(presets[name]) | table
-        model = value_of("--model", arguments) or value_of("--from", arguments)
-        return _with_model(table, model, layers_of_model)
-
-    def plan(self) -> TrainPlan:
-        """What the options stand for."""
-        return TrainPlan.from_table(self.table(), f"The configuration {self.config}")
-
-    def run(self, plan: TrainPlan, out: Path) -> ExitCode:
-        """Do it, in a new directory."""
-        return plan.run(out, self.console, self.begin())[1]
+    def from_file(cls, arguments: list[str]) -> dict[str, Any]:
+        """A preset is of a theory."""
+        table = super().from_file(arguments)
+        if (name := value_of("--preset", arguments)) is None:
+            return table
+        theory = theory_of(table)
+        if name not in theory.presets:
+            known = f"there are {', '.join(theory.presets)}" if theory.presets else "it has none: leave out --preset"
+            raise UserError(f"The target {theory.name} has no preset '{name}': {known}.")
+        return dict(theory.presets[name]) | table
 
     def explain(self, plan: TrainPlan) -> None:
         """Parameters, memory, time."""
@@ -117,31 +77,7 @@ class Compare(PlannedRun):
     dlhmc compare --model runs/t --out runs/compared
     """
 
-    @classmethod
-    def parts(cls, theory: Theory, table: Mapping[str, Any]) -> dict[str, type[Settings]]:
-        """Those of the plan."""
-        return ComparePlan.parts(theory)
-
-    @classmethod
-    def given(cls, arguments: list[str]) -> dict[str, Any]:
-        """The first model knows its target."""
-        return _with_model(super().given(arguments), value_of("--model", arguments), target_of_model)
-
-    def plan(self) -> ComparePlan:
-        """What the options stand for."""
-        return ComparePlan.from_table(self.table(), f"The configuration {self.config}")
-
-    def run(self, plan: ComparePlan, out: Path) -> ExitCode:
-        """Do it, in a new directory."""
-        return plan.run(out, self.console, quiet=self.hushed)
-
-
-def _with_model(table: dict[str, Any], model: str | None, describe: Any) -> dict[str, Any]:
-    """The settings that a model was trained for, below those that are given; none if another target is asked for."""
-    if model is None:
-        return table
-    trained_for = describe(model)
-    return trained_for | table if table.get("target", trained_for["target"]) == trained_for["target"] else table
+    planned: ClassVar[type[Plan]] = ComparePlan
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -156,12 +92,7 @@ class Resume(LongRun):
         from dlhmc.runs.directory import run_kind
 
         kind = run_kind(self.directory)
-        if kind == "train":
-            from dlhmc.plans.training import resume
-        elif kind == "sample":
-            from dlhmc.plans.sampling import resume
-        elif (found := registry.resumable().get(kind)) is not None:
-            resume = found
-        else:
+        known = registry.resumable() | {plan.kind: plan.resume for plan in (SamplePlan, TrainPlan)}
+        if kind not in known:
             raise UserError(f"{self.directory} holds a run of kind '{kind}', which cannot go on: start another one.")
-        return self.conclude(resume(self.directory, self.console, self.begin()), self.directory)
+        return self.conclude(known[kind](self.directory, self.console, self.begin()), self.directory)

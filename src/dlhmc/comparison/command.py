@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from rich.console import Console
@@ -21,10 +21,11 @@ from dlhmc.geometry.contract import Field
 from dlhmc.kernels import Exact, Kernel
 from dlhmc.numerics.leaves import integer
 from dlhmc.runs import describe
-from dlhmc.runs.directory import RunDirectory, new_run, open_run, read_json, write_json
+from dlhmc.runs.directory import RunDirectory, new_run, open_run, write_json
 from dlhmc.runs.engine import begin
 from dlhmc.runs.interruption import Interruption, watch_signals
-from dlhmc.runs.progress import Callback, Display
+from dlhmc.runs.loop import PLAIN, ExecutionOptions
+from dlhmc.runs.progress import Display
 from dlhmc.settings import merged
 from dlhmc.storage.files import fingerprint, write_whole
 from dlhmc.targets import Target
@@ -36,15 +37,6 @@ RESULTS, HISTORIES = "results.json", "histories"
 _EQUILIBRATION = 500
 
 
-class Outcome(NamedTuple):
-    """What a comparison gives; the runners have the histories."""
-
-    results: Results
-    runners: list[Runner]
-    #: OK, or why it ended before it was done
-    code: ExitCode
-
-
 def compare(
     target: Target,
     settings: CompareSettings,
@@ -53,15 +45,15 @@ def compare(
     config: Mapping[str, Any],
     path: Path | None,
     console: Console,
+    options: ExecutionOptions = PLAIN,
     *,
     inputs: Mapping[str, Path] | None = None,
-    quiet: bool = False,
-    callback: Callback | None = None,
-) -> Outcome:
+) -> tuple[Results, ExitCode]:
     """Race HMC of the grid, a theory's `rivals` and the samplers `given`, in the precision that JAX is set to.
 
     Tables and histories are left in a new directory, unless `path` is None; `config` is what config.toml says of it.
-    Ctrl-C ends the race, and what there is so far is the result.
+    Ctrl-C ends the race, and what there is so far is the result; the code tells. Of the options those count that are
+    about what is shown.
     """
     draws = target.exact_draws()
     exact = [exact_contestant(target, draws)] if settings.exact and draws is not None else []
@@ -74,7 +66,7 @@ def compare(
         return begin(Exact(target, draws), draws, integer(seed, np.uint32), "exact", settings.chains).state.x
 
     def shown(title: str, total: int) -> Display:
-        return Display(console, title, total, quiet=quiet, callback=callback)
+        return Display(console, title, total, quiet=options.quiet, callback=options.progress)
 
     directory = nullcontext() if path is None else new_run(KIND, config, path, inputs)
     with directory, watch_signals() as interruption:
@@ -87,7 +79,7 @@ def compare(
         )
         if path is not None:
             results = _write(results, runners, path)
-    return Outcome(results, runners, interruption.exit_code)
+    return results, interruption.exit_code
 
 
 def _require_judge(target: Target) -> None:
@@ -152,8 +144,9 @@ def open_results(path: Path) -> Results:
 
 def show_results(path: Path, console: Console) -> dict[str, Any]:
     """The tables of an earlier comparison."""
-    table.show(open_results(path), console)
-    return read_json(path / RESULTS, RunDirectory(path).identity())
+    results = open_results(path)
+    table.show(results, console)
+    return to_json(results)
 
 
 def _write(results: Results, runners: Sequence[Runner], path: Path) -> Results:

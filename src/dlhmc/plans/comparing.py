@@ -3,18 +3,21 @@
 import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from dlhmc.comparison.settings import CompareSettings
-from dlhmc.plans.tables import absolute, divided, theory_of
-from dlhmc.settings import Settings, merged
-from dlhmc.theories.contract import Rivals, TargetSettings, Theory
+from dlhmc.plans.plan import Plan
+from dlhmc.plans.tables import absolute
+from dlhmc.settings import Settings
+from dlhmc.theories.contract import Rivals, Theory
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from dlhmc.comparison.contestants import Contestant
+    from dlhmc.comparison.results import Results
     from dlhmc.errors import ExitCode
+    from dlhmc.runs.loop import ExecutionOptions
     from dlhmc.targets import Target
 
 
@@ -32,52 +35,34 @@ class LearnedSettings(Settings):
 
 
 @dataclasses.dataclass(frozen=True)
-class ComparePlan:
+class ComparePlan(Plan):
     """All of it."""
 
-    theory: Theory
-    target: TargetSettings
+    kind: ClassVar[str] = "compare"
+
+    learned: LearnedSettings
     rivals: Rivals
     settings: CompareSettings
-    model: tuple[str, ...] = ()
 
     @staticmethod
-    def parts(theory: Theory) -> dict[str, type[Settings]]:
-        """The classes of settings, by the field that holds them; `model` holds the one setting of its class."""
+    def parts(theory: Theory, table: Mapping[str, Any]) -> dict[str, type[Settings]]:
+        """The classes of settings, by the field that holds them."""
         return {
             "target": theory.settings,
-            "model": LearnedSettings,
+            "learned": LearnedSettings,
             "rivals": theory.rivals,
             "settings": CompareSettings,
         }
 
-    @classmethod
-    def from_table(cls, table: Mapping[str, Any], where: str = "The table") -> Self:
-        """From one flat table."""
-        theory = theory_of(table)
-        parts = cls.parts(theory)
-        values: Any = dict(zip(parts, divided(table, list(parts.values()), ["target"], where), strict=True))
-        return cls(theory, **(values | {"model": values["model"].model}))
-
-    def table(self) -> dict[str, Any]:
-        """As one flat table."""
-        return merged(
-            {"target": self.theory.name}, self.target, LearnedSettings(self.model), self.rivals, self.settings
-        )
-
-    @property
-    def default_directory(self) -> Path:
-        """Where the results go if nobody says so."""
-        return Path("runs") / f"compare-{self.target.label or self.theory.name}-seed{self.settings.seed}"
-
-    def learned(self, target: "Target") -> "tuple[list[Contestant], dict[str, Path]]":
+    def models(self, target: "Target") -> "tuple[list[Contestant], dict[str, Path]]":
         """The samplers of the models, and their files; a model that does not fit is refused."""
         from dlhmc.comparison.contestants import contestant_of
         from dlhmc.models.model import Model
 
-        short = [Path(name).stem if Path(name).is_file() else Path(name).name for name in self.model]
+        names = self.learned.model
+        short = [Path(name).stem if Path(name).is_file() else Path(name).name for name in names]
         found, inputs = [], {}
-        for name, brief in zip(self.model, short, strict=True):
+        for name, brief in zip(names, short, strict=True):
             model = Model.open(name)
             model.require_target(self.theory.name, self.target)
             label = f"model {brief if short.count(brief) == 1 else name}"
@@ -85,23 +70,27 @@ class ComparePlan:
             inputs[label] = model.path
         return found, inputs
 
-    def run(self, path: Path, console: "Console", *, quiet: bool = False) -> "ExitCode":
+    def run(
+        self, path: Path, console: "Console", options: "ExecutionOptions | None" = None
+    ) -> "tuple[Results, ExitCode]":
         """Do it, in a new directory, and show the tables."""
         import jax
 
         from dlhmc.comparison import table
         from dlhmc.comparison.command import compare
         from dlhmc.runs.directory import RunDirectory
+        from dlhmc.runs.loop import PLAIN
 
+        options = options or PLAIN
         RunDirectory(path).refuse_if_taken()
         with jax.enable_x64(self.settings.float64):
             target = self.target.build()
             # Before the directory is made: a model that does not fit leaves nothing behind.
-            learned, inputs = self.learned(target)
-            results, _, code = compare(
-                target, self.settings, learned, self.rivals, self.table(), path, console, inputs=inputs, quiet=quiet
+            models, inputs = self.models(target)
+            results, code = compare(
+                target, self.settings, models, self.rivals, self.table(), path, console, options, inputs=inputs
             )
-        if not quiet:
+        if not options.quiet:
             table.show(results, console)
             console.print(f"written to {path}", markup=False, highlight=False, soft_wrap=True)
-        return code
+        return results, code

@@ -3,14 +3,15 @@
 import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from dlhmc.errors import Setting, UserError
 from dlhmc.names import Scheme
-from dlhmc.plans.tables import absolute, divided, theory_of
+from dlhmc.plans.plan import LongPlan
+from dlhmc.plans.tables import absolute
 from dlhmc.runs.settings import SampleAmounts
-from dlhmc.settings import Count, Positive, Settings, merged
-from dlhmc.theories.contract import Moves, TargetSettings, Theory
+from dlhmc.settings import Count, Positive, Settings
+from dlhmc.theories.contract import Moves, Theory
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -55,11 +56,11 @@ class SamplerSettings(Settings):
 
 
 @dataclasses.dataclass(frozen=True)
-class SamplePlan:
+class SamplePlan(LongPlan):
     """All of it."""
 
-    theory: Theory
-    target: TargetSettings
+    kind: ClassVar[str] = "sample"
+
     sampler: SamplerSettings
     moves: Moves
     amounts: SampleAmounts
@@ -70,28 +71,14 @@ class SamplePlan:
         self.sampler.require(self.sampler.kernel in known, "kernel", f"one of {', '.join(known)}")
 
     @staticmethod
-    def parts(theory: Theory) -> dict[str, type[Settings]]:
+    def parts(theory: Theory, table: Mapping[str, Any]) -> dict[str, type[Settings]]:
         """The classes of settings, by the field that holds them."""
         return {"sampler": SamplerSettings, "target": theory.settings, "moves": theory.moves, "amounts": SampleAmounts}
 
-    @classmethod
-    def from_table(cls, table: Mapping[str, Any], where: str = "The table") -> Self:
-        """From one flat table."""
-        theory = theory_of(table)
-        parts = cls.parts(theory)
-        values: Any = dict(zip(parts, divided(table, list(parts.values()), ["target"], where), strict=True))
-        return cls(theory, **values)
-
-    def table(self) -> dict[str, Any]:
-        """As one flat table."""
-        return merged({"target": self.theory.name}, self.target, self.sampler, self.moves, self.amounts)
-
     @property
-    def default_directory(self) -> Path:
-        """Where the run goes if nobody says so."""
-        target = self.target.label or self.theory.name
-        parts = (self.sampler.kernel, self.moves.label, target, f"seed{self.amounts.seed}")
-        return Path("runs") / "-".join(part for part in parts if part)
+    def label(self) -> str:
+        """Kernel and moves."""
+        return "-".join(filter(None, (self.sampler.kernel, self.moves.label)))
 
     def build(self) -> "tuple[Sampler, dict[str, Path]]":
         """Target and kernel, in the precision that JAX is set to, and the files that they come from."""
@@ -146,39 +133,16 @@ class SamplePlan:
                 show_results=show_results,
             )
 
+    @classmethod
+    def check(cls, path: Path, console: "Console") -> "tuple[ExitCode, dict[str, Any]]":
+        """The rounding errors of a run, finished or not, at its last checkpoint."""
+        import jax
 
-def resume(path: Path, console: "Console", options: "ExecutionOptions | None" = None) -> "ExitCode":
-    """Go on with an interrupted run."""
-    return reopened(path).run(path, console, options, resuming=True)[1]
+        from dlhmc.runs.directory import RunDirectory, require_same_inputs
+        from dlhmc.runs.sampling import check_run
 
-
-def reopened(path: Path) -> SamplePlan:
-    """The plan of an earlier run."""
-    from dlhmc.runs.directory import open_run, require_rebuildable
-
-    directory, table = open_run("sample", path)
-    require_rebuildable("sample", table, path)
-    return SamplePlan.from_table(table, str(directory.config))
-
-
-def check_run(path: Path, console: "Console") -> "tuple[ExitCode, dict[str, Any]]":
-    """The rounding errors of a run, finished or not, at its last checkpoint."""
-    import jax
-
-    from dlhmc.runs import sampling
-    from dlhmc.runs.directory import RunDirectory, require_same_inputs
-
-    plan = reopened(path)
-    with jax.enable_x64(plan.amounts.float64):
-        sampler, inputs = plan.build()
-        directory = RunDirectory(path)
-        require_same_inputs(directory, inputs)
-        return sampling.check_run(sampler, plan.amounts, directory, console)
-
-
-def defaults_of_model(name: str) -> dict[str, Any]:
-    """The settings that name the target a model was trained for."""
-    from dlhmc.models.model import Model
-
-    theory, settings = Model.open(name).target_settings
-    return cast(dict[str, Any], {"target": theory} | dataclasses.asdict(settings))
+        plan, directory = cls.reopened(path), RunDirectory(path)
+        with jax.enable_x64(plan.amounts.float64):
+            sampler, inputs = plan.build()
+            require_same_inputs(directory, inputs)
+            return check_run(sampler, plan.amounts, directory, console)

@@ -1,15 +1,13 @@
-"""From one flat table to the settings of several classes."""
+"""Flat tables that hold the settings of several classes."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from dlhmc.errors import Setting, UserError
-from dlhmc.settings import Settings, hints_of, picked, require_known
+from dlhmc.settings import Settings, hints_of, require_known
 from dlhmc.theories import registry
 from dlhmc.theories.contract import Theory
-
-S = TypeVar("S", bound=Settings)
 
 
 def theory_of(table: Mapping[str, Any]) -> Theory:
@@ -20,22 +18,19 @@ def theory_of(table: Mapping[str, Any]) -> Theory:
     return registry.theory(name)
 
 
-def divided(
-    table: Mapping[str, Any], kinds: Sequence[type[Settings]], names: Sequence[str], where: str
-) -> list[Settings]:
-    """The settings of each class; a key that none of them has is refused, unless it says nothing.
+def require_in_place(table: Mapping[str, Any], known: Sequence[str], where: str) -> None:
+    """Refuse a key that is not known, unless it says nothing.
 
     Settings of another network or theory say nothing where they have their default values, as files of all settings do.
     """
-    known = [*names, *(name for kind in kinds for name in hints_of(kind))]
-    unknown = {key: value for key, value in table.items() if key not in known}
-    for key, value in unknown.items():
+    for key, value in table.items():
+        if key in known:
+            continue
         owners = owners_of(key)
         if not owners:
             require_known({key: value}, known, where)
         if not any(_is_default(kind, key, value) for kind in owners.values()):
             raise out_of_place(key, owners)
-    return [picked(kind, table) for kind in kinds]
 
 
 def out_of_place(key: str, owners: Iterable[str]) -> UserError:

@@ -3,18 +3,19 @@
 import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Self, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, cast
 
 import tyro
 from msgspec import Meta
 
 from dlhmc.errors import Setting, UserError
 from dlhmc.models.architecture import Architecture
-from dlhmc.plans.tables import absolute, divided, theory_of
+from dlhmc.plans.plan import LongPlan
+from dlhmc.plans.tables import absolute
 from dlhmc.runs.settings import OptimiserSettings, TrainAmounts
-from dlhmc.settings import Settings, merged
+from dlhmc.settings import Settings
 from dlhmc.theories import registry
-from dlhmc.theories.contract import CouplingSchedules, TargetSettings, Theory
+from dlhmc.theories.contract import CouplingSchedules, Theory
 
 if TYPE_CHECKING:
     import optax
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from dlhmc.errors import ExitCode
     from dlhmc.layers import Trajectory
+    from dlhmc.models.model import Model
     from dlhmc.runs.loop import ExecutionOptions
     from dlhmc.runs.training import Training
     from dlhmc.targets import Target
@@ -57,11 +59,12 @@ class ObjectiveSettings(Settings):
 
 
 @dataclasses.dataclass(frozen=True)
-class TrainPlan:
+class TrainPlan(LongPlan):
     """All of it; what suits the target and the layers has been filled in."""
 
-    theory: Theory
-    target: TargetSettings
+    kind: ClassVar[str] = "train"
+    names: ClassVar[tuple[str, ...]] = ("target", "network")
+
     architecture: Architecture
     schedules: CouplingSchedules
     objective: ObjectiveSettings
@@ -69,11 +72,11 @@ class TrainPlan:
     amounts: TrainAmounts
 
     @staticmethod
-    def parts(theory: Theory, network: str) -> dict[str, type[Settings]]:
+    def parts(theory: Theory, table: Mapping[str, Any]) -> dict[str, type[Settings]]:
         """The classes of settings, by the field that holds them."""
         return {
             "target": theory.settings,
-            "architecture": registry.architecture(network),
+            "architecture": registry.architecture(table.get("network") or theory.network),
             "schedules": theory.schedules,
             "objective": ObjectiveSettings,
             "optimiser": OptimiserSettings,
@@ -83,12 +86,16 @@ class TrainPlan:
     @classmethod
     def from_table(cls, table: Mapping[str, Any], where: str = "The table") -> Self:
         """From one flat table."""
-        theory = theory_of(table)
-        network = table.get("network") or theory.network
-        parts = cls.parts(theory, network)
-        names = ["target", "network"]
-        values: Any = dict(zip(parts, divided(table, list(parts.values()), names, where), strict=True))
-        return cls(theory, **values).settled()
+        return super().from_table(table, where).settled()
+
+    @classmethod
+    def settings_of(cls, model: "Model") -> dict[str, Any]:
+        """The settings that name the target and the layers of a model, for training that starts from it."""
+        target, architecture = super().settings_of(model), model.architecture
+        if architecture is None:
+            return target
+        layers = {"network": architecture.name, **dataclasses.asdict(architecture)}
+        return target | {key: layers[key] for key in layers if key not in architecture.only_before_training}
 
     def settled(self) -> Self:
         """With all that suits the target and the layers in place of what was not given."""
@@ -111,15 +118,12 @@ class TrainPlan:
 
     def table(self) -> dict[str, Any]:
         """As one flat table."""
-        names = {"target": self.theory.name, "network": self.architecture.name}
-        rest = (self.architecture, self.schedules, self.objective, self.optimiser, self.amounts)
-        return merged(names, self.target, *rest)
+        return {"target": self.theory.name, "network": self.architecture.name} | super().table()
 
     @property
-    def default_directory(self) -> Path:
-        """Where the run goes if nobody says so."""
-        target = self.target.label or self.theory.name
-        return Path("runs") / f"train-{self.architecture.name}-{target}-seed{self.amounts.seed}"
+    def label(self) -> str:
+        """The layers."""
+        return f"{self.kind}-{self.architecture.name}"
 
     def build(self, *, resuming: bool = False) -> "tuple[Algorithm, Trajectory, dict[str, Path]]":
         """The inputs of Algorithm 1, in the precision that JAX is set to, and the files that they come from.
@@ -233,26 +237,3 @@ def built(architecture: Architecture, target: "Target", seed: int) -> "Trajector
         return architecture.build(target, rng.step_key(seed, rng.Purpose.MODEL, jnp.zeros((), jnp.uint32)))
 
     return cast("Trajectory", eqx.filter_jit(build)(integer(seed, np.uint32)))
-
-
-def resume(path: Path, console: "Console", options: "ExecutionOptions | None" = None) -> "ExitCode":
-    """Go on with an interrupted run."""
-    from dlhmc.runs.directory import open_run, require_rebuildable
-
-    directory, table = open_run("train", path)
-    require_rebuildable("train", table, path)
-    return TrainPlan.from_table(table, str(directory.config)).run(path, console, options, resuming=True)[1]
-
-
-def defaults_of_model(name: str) -> dict[str, Any]:
-    """The settings that name the target and the layers of a model, for training that starts from it."""
-    from dlhmc.models.model import Model
-
-    opened: Model = Model.open(name)
-    theory, settings = opened.target_settings
-    defaults = {"target": theory} | dataclasses.asdict(settings)
-    if opened.architecture is None:
-        return defaults
-    architecture = dataclasses.asdict(opened.architecture)
-    kept = {key: value for key, value in architecture.items() if key not in opened.architecture.only_before_training}
-    return defaults | {"network": opened.architecture.name} | kept

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dlhmc.comparison.command import RESULTS
-from dlhmc.comparison.results import Entry, Quantity, Results, read_results
+from dlhmc.comparison.command import RESULTS, open_results
+from dlhmc.comparison.results import Entry, Quantity, Results
 from dlhmc.comparison.table import sections
 from dlhmc.errors import UserError
 from dlhmc.report.charts import BLUE, ORANGE, PURPLE, VERMILION, Chart, Panel, Series, Table
@@ -42,9 +42,7 @@ class ComparedRun:
     @classmethod
     def open(cls, path: Path) -> "ComparedRun":
         """What `dlhmc compare` left in a directory."""
-        if not (path / RESULTS).exists():
-            raise UserError(f"{path} has no results: the comparison was stopped at once; start another one.")
-        run = cls(path, read_results(path / RESULTS))
+        run = cls(path, open_results(path))
         if run.theory is not None:
             run.require(hints_of(run.theory.settings).keys(), run.results.target.keys())
             try:

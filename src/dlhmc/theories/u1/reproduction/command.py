@@ -13,7 +13,7 @@ from dlhmc.comparison import command as comparing
 from dlhmc.comparison.command import RESULTS
 from dlhmc.errors import ExitCode, UserError
 from dlhmc.machine import processes
-from dlhmc.plans import training
+from dlhmc.plans.training import TrainPlan
 from dlhmc.report.command import report
 from dlhmc.report.comparisons import ComparedRun
 from dlhmc.report.costs import cost_table
@@ -135,7 +135,7 @@ def _train(
     """Start, or go on."""
     options = ExecutionOptions(quiet=quiet)
     if RunDirectory(run).checkpoints.exists():
-        return training.resume(run, console, options)
+        return TrainPlan.resume(run, console, options)
     _remove(run)
     before = run.parent / training_name(settings.betas[index - 1], number) if index else None
     return settings.training(index, number, before).run(run, console, options)[1]
@@ -144,7 +144,7 @@ def _train(
 def _compare(settings: ReproduceSettings, index: int, run: Path, console: Console, *, quiet: bool) -> ExitCode:
     """Start anew: the samplers of a race have to run side by side."""
     _remove(run)
-    return settings.comparison(index, run.parent).run(run, console, quiet=quiet)
+    return settings.comparison(index, run.parent).run(run, console, ExecutionOptions(quiet=quiet))[1]
 
 
 def _compared(run: Path) -> bool:
