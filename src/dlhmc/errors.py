@@ -1,6 +1,8 @@
 """Errors that a user can cause, and how a command ends."""
 
 import enum
+import importlib
+from typing import Any
 
 
 class Setting(str):
@@ -34,6 +36,15 @@ class UserError(Exception):
     def on_command_line(self) -> str:
         """The sentence with options in place of arguments."""
         return "".join(part.option if isinstance(part, Setting) else part for part in self.parts)
+
+
+def required(package: str, extra: str, what: str) -> Any:
+    """A package that comes with an extra of this one; UserError that `what` needs it where it is not installed."""
+    try:
+        return importlib.import_module(package)
+    except ImportError:
+        advice = f"pip install 'dlhmc[{extra}]'"
+        raise UserError(what, f" needs the package {package}, which is not installed: {advice}.") from None
 
 
 class ExitCode(enum.IntEnum):

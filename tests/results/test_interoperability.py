@@ -273,12 +273,12 @@ class FakeWandb:
 
 def test_weights_and_biases_is_offline_unless_told_otherwise(tmp_path, monkeypatch):
     fake = FakeWandb()
-    monkeypatch.setattr("dlhmc.runs.wandb.require_wandb", lambda: fake)
+    monkeypatch.setitem(__import__("sys").modules, "wandb", fake)
     monkeypatch.delenv("WANDB_MODE", raising=False)
     names = set()
     for step in (0, 4):
         with open_loggers(RunDirectory(tmp_path), step, tensorboard=False, wandb=True) as opened:
-            opened[0].add(step + 1, {"loss": -1.0})
+            opened[0](step + 1, {"loss": -1.0})
         names.add(fake.arguments["id"])
     assert fake.logged == [(1, {"loss": -1.0}), (5, {"loss": -1.0})]
     assert fake.finished == 2

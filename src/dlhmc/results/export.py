@@ -1,13 +1,12 @@
 """Histories for other programs: netCDF-4, which is HDF5 as well, and comma-separated values."""
 
 import csv
-import importlib.util
 from pathlib import Path
 
 import numpy as np
 import xarray as xr
 
-from dlhmc.errors import UserError
+from dlhmc.errors import UserError, required
 from dlhmc.runs.summary import index_of
 
 _NETCDF = (".nc", ".h5")
@@ -41,24 +40,18 @@ def require_format(path: Path) -> None:
     if path.exists():
         raise UserError(f"{path} exists already: choose another file.")
     if path.suffix in _NETCDF:
-        _require_h5netcdf(path)
+        required("h5netcdf", "netcdf", str(path))
 
 
 def read(path: Path) -> xr.Dataset:
     """A dataset that `write` has written, in memory."""
     if path.suffix not in _NETCDF:
         raise UserError(f"{path} is no dataset: netCDF files end with {' or '.join(_NETCDF)}.")
-    _require_h5netcdf(path)
+    required("h5netcdf", "netcdf", str(path))
     try:
         return xr.load_dataset(path, engine="h5netcdf")
     except Exception as error:  # HDF5 raises many kinds for damaged files
         raise UserError(f"{path} is missing or damaged: {error}.") from None
-
-
-def _require_h5netcdf(path: Path) -> None:
-    if importlib.util.find_spec("h5netcdf") is None:
-        advice = "pip install 'dlhmc[netcdf]'"
-        raise UserError(f"{path} needs the package h5netcdf, which is not installed: {advice}.")
 
 
 def _encoding(data: xr.Dataset) -> dict[str, dict[str, object]]:

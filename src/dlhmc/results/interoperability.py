@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import xarray as xr
 from jaxtyping import Array, Key
 
-from dlhmc.errors import UserError
+from dlhmc.errors import required
 from dlhmc.geometry import Field
 from dlhmc.kernels.contract import Kernel
 from dlhmc.results.samples import Measurements, load_samples
@@ -46,13 +46,9 @@ def to_pyerrors(samples: Measurements | str | Path, ensemble: str = "dlhmc") -> 
     pyerrors takes fluctuations about the mean of each replica: chains that are stuck look precise to it. Where chains
     move, its errors and ours agree.
     """
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # it imports what SciPy is about to drop
-            pyerrors = importlib.import_module("pyerrors")
-    except ImportError:
-        advice = "pip install 'dlhmc[pyerrors]'"
-        raise UserError(f"to_pyerrors needs the package pyerrors, which is not installed: {advice}.") from None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it imports what SciPy is about to drop
+        pyerrors = required("pyerrors", "pyerrors", "to_pyerrors")
     measured = _measurements(samples)
     chains = measured.data.sizes["chain"]
     width = len(str(chains - 1))

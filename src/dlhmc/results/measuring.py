@@ -13,7 +13,7 @@ import xarray as xr
 from jaxtyping import Array
 from numpy.typing import NDArray
 
-from dlhmc.errors import Setting, UserError
+from dlhmc.errors import Setting, UserError, required
 from dlhmc.geometry import Torus
 from dlhmc.results.samples import Measurements, variable
 from dlhmc.runs.describe import describe_target
@@ -117,11 +117,7 @@ def _opened(path: Path, target_of: Callable[[tuple[int, ...]], Target], dataset:
 
 
 def _hdf5(path: Path) -> Any:
-    try:
-        import h5py
-    except ImportError:
-        advice = "pip install 'dlhmc[netcdf]'"
-        raise UserError(f"{path} needs the package h5py, which is not installed: {advice}.") from None
+    h5py = required("h5py", "netcdf", str(path))
     try:
         return h5py.File(path, "r")
     except OSError as error:

@@ -218,7 +218,7 @@ def drive(
             if lines is not None:
                 lines.append({"step": step} | figures)
             for logger in loggers:
-                logger.add(step, figures)
+                logger(step, figures)
             display.update(step, f"{work.status_line()}  {float(f'{rate:.3g}'):g}/s")
             if chunk is None:
                 length = adapted(length, min(work.capacity, rate * _SECONDS_PER_CHUNK))
