@@ -10,7 +10,7 @@ from rich.console import Console
 from dlhmc.report.sampling import _table
 from dlhmc.results.samples import Samples, dataset
 from dlhmc.runs.history import History
-from dlhmc.runs.summary import Quantities, Stored, show, summarise
+from dlhmc.runs.summary import Quantities, show, stored, summarise
 from dlhmc.targets.contract import Moment
 
 ROWS, CHAINS = 400, 8
@@ -56,7 +56,7 @@ def summarised(tmp_path):
 
     def run(records, quantities=QUANTITIES, **attributes):
         made = history(tmp_path / "history.zarr", records, quantities, **attributes)
-        summary = summarise({"kernel": "made up"}, quantities, Stored(made, ROWS), 4, 1.0)
+        summary = summarise({"kernel": "made up"}, quantities, stored(made, ROWS), 4, 1.0)
         assert json.loads(json.dumps(summary, allow_nan=False)) == summary
         screen = io.StringIO()
         console = Console(file=screen, width=100, force_terminal=True, color_system="standard")
@@ -197,7 +197,7 @@ def test_records_of_the_kernel_are_those_that_the_history_names(summarised):
 def test_the_title_is_made_of_what_there_is(tmp_path):
     made = history(tmp_path / "history.zarr", {"height": moving()})
     what = {"kernel": "hmc", "target": "Gas", "sides": [16, 16, 8], "mass": 0.5, "widths": [0.1, 2.0], "moves": 3}
-    summary = summarise(what, QUANTITIES, Stored(made, ROWS), 4, 1.0)
+    summary = summarise(what, QUANTITIES, stored(made, ROWS), 4, 1.0)
     assert summary["title"] == (
         "hmc  Gas  16×16×8  mass = 0.5  widths = 0.1, 2  moves = 3  8 chains × 400 trajectories"
     )

@@ -78,7 +78,7 @@ class Export:
 
         require_format(self.out)
         load_samples(self.directory).save(self.out)
-        console().print(f"written to {self.out}", markup=False, highlight=False, soft_wrap=True)
+        console().out(f"written to {self.out}", highlight=False)
         return ExitCode.OK
 
 

@@ -89,8 +89,8 @@ class NewRun(Quietable):
 
         RunDirectory(out).refuse_if_taken()
         settings = "\n".join(f"{name:>20} = {value}" for name, value in plan.table().items())
-        console().print(settings, markup=False, highlight=False, soft_wrap=True)
-        console().print(f"would run in {out}", markup=False, highlight=False, soft_wrap=True)
+        console().out(settings, highlight=False)
+        console().out(f"would run in {out}", highlight=False)
         self.explain(plan)
         return ExitCode.OK
 

@@ -92,5 +92,5 @@ class ComparePlan(Plan):
             )
         if not options.quiet:
             table.show(results, console)
-            console.print(f"written to {path}", markup=False, highlight=False, soft_wrap=True)
+            console.out(f"written to {path}", highlight=False)
         return results, code

@@ -23,4 +23,4 @@ def report(paths: Sequence[Path], out: Path, console: Console, curves: Path | No
         write_whole(out, text.encode())
     except OSError as error:
         raise UserError(f"{out} cannot be written: {error.strerror or error}.") from error
-    console.print(f"report: {out}", highlight=False, soft_wrap=True)
+    console.out(f"report: {out}", highlight=False)

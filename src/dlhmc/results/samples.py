@@ -16,7 +16,6 @@ from dlhmc.runs.directory import require_newest
 from dlhmc.runs.history import CONFIGURATIONS, History, diagnostics_of
 from dlhmc.runs.sampling import description, open_measured
 from dlhmc.runs.summary import (
-    Element,
     Histories,
     Quantities,
     autocorrelation_times,
@@ -41,42 +40,21 @@ _LABELS = {
 _EXACT = "exact_"
 
 
-class _InMemory(Histories):
-    """The histories of a dataset."""
+def _whole(data: xr.Dataset, name: str) -> NDArray[Any]:
+    """A record [trajectory, …, chain]."""
+    return data[name].transpose("trajectory", ..., "chain").values
 
-    def __init__(self, data: xr.Dataset) -> None:
-        self._data = data
 
-    @property
-    def names(self) -> list[str]:
-        """What was recorded."""
-        return [str(name) for name, array in self._data.items() if "trajectory" in array.dims]
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Trajectories and chains."""
-        return self._data.sizes["trajectory"], self._data.sizes["chain"]
-
-    @property
-    def start(self) -> str | None:
-        """Where chains started."""
-        return self._data.attrs.get("start")
-
-    def elements(self, name: str) -> tuple[int, ...]:
-        """The shape of a record in one chain."""
-        return self.whole(name).shape[1:-1]
-
-    def series(self, name: str, power: int = 1, element: Element = ()) -> NDArray[np.float64]:
-        """A record [trajectory, chain], or one element of it, raised to a power."""
-        return np.asarray(self.whole(name)[:, *element], np.float64) ** power
-
-    def whole(self, name: str) -> NDArray[Any]:
-        """A record [trajectory, …, chain]."""
-        return self._data[name].transpose("trajectory", ..., "chain").values
-
-    def total(self, name: str) -> float:
-        """The sum of a record over all trajectories and chains."""
-        return float(self._data[name].sum())
+def _histories(data: xr.Dataset) -> Histories:
+    """What a dataset has recorded."""
+    records = [str(name) for name, array in data.items() if "trajectory" in array.dims]
+    return Histories(
+        (data.sizes["trajectory"], data.sizes["chain"]),
+        data.attrs.get("start"),
+        {name: _whole(data, name).shape[1:-1] for name in records},
+        lambda name, power, element: np.asarray(_whole(data, name)[:, *element], np.float64) ** power,
+        lambda name: float(data[name].sum()),
+    )
 
 
 class Measurements:
@@ -95,7 +73,7 @@ class Measurements:
     def observables(self) -> tuple[str, ...]:
         """The names of what was measured."""
         diagnostics = diagnostics_of(self.data.attrs)
-        return tuple(name for name in _InMemory(self.data).names if name not in diagnostics)
+        return tuple(name for name in _histories(self.data).elements if name not in diagnostics)
 
     @property
     def moments(self) -> dict[str, Moment]:
@@ -109,7 +87,7 @@ class Measurements:
         """
         if name not in self.observables:
             raise UserError(f"There is no observable '{name}': there are {', '.join(self.observables)}.")
-        return np.asarray(_InMemory(self.data).whole(name), np.float64)
+        return np.asarray(_whole(self.data, name), np.float64)
 
     def _for_each(self, name: str, function: Callable[[NDArray[np.float64]], Any], power: int = 1) -> Any:
         """A function of the series of an observable, or an array of it where that is one."""
@@ -122,7 +100,7 @@ class Measurements:
         The error is infinite where it is not known: see `dlhmc.statistics.mean_and_error`.
         """
         observable, power = self._quantities.moments.get(name, Moment(name))
-        exact_start = _InMemory(self.data).start == "exact"
+        exact_start = _histories(self.data).start == "exact"
         return self._for_each(observable, lambda s: mean_and_error(s, equilibrium_start=exact_start), power)
 
     def exact(self) -> dict[str, Any]:
@@ -133,7 +111,7 @@ class Measurements:
         """How far each moment is from its exact value, in standard errors; those without an error are left out."""
         known = {name: self._quantities.moments[name] for name in self._quantities.exact}
         quantities = dataclasses.replace(self._quantities, moments=known)
-        found = summarise_observables(quantities, _InMemory(self.data), {})
+        found = summarise_observables(quantities, _histories(self.data), {})
         deviations = {name: np.asarray(entry["z"], np.float64) for name, entry in found.items()}
         return {name: z if z.ndim else float(z) for name, z in deviations.items() if not np.isnan(z).all()}
 
@@ -143,11 +121,11 @@ class Measurements:
             name = next(iter(self._quantities.slow), self.observables[0])
         self.series(name)  # refuses a name that is none
         quantities = dataclasses.replace(self._quantities, slow={name: self._quantities.slow.get(name)})
-        return _plain(autocorrelation_times(quantities, _InMemory(self.data))[name])
+        return _plain(autocorrelation_times(quantities, _histories(self.data))[name])
 
     def effective_sample_size(self, name: str) -> Any:
         """How many independent configurations the chains are worth for the mean of an observable, N/(2 τ_int)."""
-        rows, chains = _InMemory(self.data).shape
+        rows, chains = _histories(self.data).shape
         taus: Any = np.asarray(self.tau_int(name), object)
         return _plain(for_each(taus.shape, lambda element: rows * chains / (2 * taus[element].value)))
 
@@ -165,7 +143,7 @@ class Measurements:
 
     def summary(self) -> dict[str, Any]:
         """All results as one table of plain numbers."""
-        histories = _InMemory(self.data)
+        histories = _histories(self.data)
         taus = autocorrelation_times(self._quantities, histories)
         found = summarise_observables(self._quantities, histories, taus)
         return describe_histories(self._what(), histories) | found | {"warnings": unconverged(found, self._quantities)}
@@ -203,7 +181,7 @@ class Samples(Measurements):
     def summary(self) -> dict[str, Any]:
         """All results as one table, that of summary.json."""
         steps, seconds = int(self.data.attrs["leapfrog_steps"]), float(self.data.attrs["seconds"])
-        return summarise(self._what(), self._quantities, _InMemory(self.data), steps, seconds)
+        return summarise(self._what(), self._quantities, _histories(self.data), steps, seconds)
 
     def show(self, console: Console | None = None) -> None:
         """Print the results beside the exact values, and the speed."""

@@ -125,7 +125,7 @@ def execute(
                 metrics.cut(directory.metrics, notes)
             for problem in checkpoints.passed_over if first else ():
                 text = f"damaged, so an earlier checkpoint is used (step {step}): {problem}"
-                console.print(text, style="red", markup=False, highlight=False, soft_wrap=True)
+                console.out(text, style="red", highlight=False)
         else:
             if first:
                 directory.clear()
@@ -142,7 +142,7 @@ def execute(
     if step < work.total:
         again = f"  dlhmc resume {shlex.quote(str(directory.path))}"
         for line in (f"stopped after {step} of {work.total} {work.unit}, all saved; go on with", again):
-            shown.print(line, markup=False, highlight=False, soft_wrap=True)
+            shown.out(line, highlight=False)
         return code
     processes.barrier("finished")  # all histories are written
     return work.finish(shown) if first else ExitCode.OK

@@ -4,7 +4,8 @@ Accept/reject is exact for exact arithmetic. What rounding does to it is measure
 part of the run: their momenta come from random numbers of their own, and nothing that they find goes into the chains.
 """
 
-from typing import Any, NamedTuple
+import dataclasses
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -26,7 +27,8 @@ TOLERANCE = 0.01
 _CHAINS = 16
 
 
-class Precision(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Precision:
     """Rounding errors of some trajectories, each an average over chains but for the distance."""
 
     #: checks that this sums up; of each figure the largest

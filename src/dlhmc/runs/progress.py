@@ -84,7 +84,7 @@ class Display:
         if now - self._last_line >= _SECONDS_BETWEEN_LINES or done == self._total:
             self._last_line = now
             line = f"{self._title}: {done}/{self._total}  {facts}{self._time_left(done, now)}"
-            self._console.print(line, markup=False, highlight=False, soft_wrap=True)
+            self._console.out(line, highlight=False)
 
     def _time_left(self, done: int, now: float) -> str:
         """Known from the second line on: the first one comes after compiling."""

@@ -1,5 +1,6 @@
 """A sampling run from start to end: a kernel, how much of it, and what it is in words."""
 
+import dataclasses
 import functools
 import json
 import math
@@ -30,7 +31,7 @@ from dlhmc.runs.loop import PLAIN, ExecutionOptions, Work, execute
 from dlhmc.runs.monitor import Monitor
 from dlhmc.runs.precision import TOLERANCE, Precision, check_precision
 from dlhmc.runs.settings import SampleAmounts
-from dlhmc.runs.summary import Quantities, Stored, show, show_alarms, summarise
+from dlhmc.runs.summary import Quantities, show, show_alarms, stored, summarise
 from dlhmc.settings import converted, picked
 from dlhmc.targets.contract import ExactDraws, Observed, Target
 
@@ -140,7 +141,7 @@ def show_results(path: Path, console: Console) -> dict[str, Any]:
     found = measured(directory, amounts)
     lost = [f"damaged, so these are the results of an earlier checkpoint: {problem}" for problem in found.problems]
     for text in lost:
-        console.print(text, style="red", markup=False, highlight=False, soft_wrap=True)
+        console.out(text, style="red", highlight=False)
     quantities, summary = summary_of(found.history, found.rows, found.seconds, found.precision)
     show(summary, quantities, console)
     if found.rows < amounts.trajectories:
@@ -154,8 +155,8 @@ def summary_of(
     """How to read the first rows of a history, and all that they tell."""
     attributes = history.attributes
     quantities = Quantities.read(attributes, "The history")
-    steps, stored = attributes["leapfrog_steps"], Stored(history, rows)
-    return quantities, summarise(description(attributes), quantities, stored, steps, seconds, precision)
+    what, steps = description(attributes), attributes["leapfrog_steps"]
+    return quantities, summarise(what, quantities, stored(history, rows), steps, seconds, precision)
 
 
 def description(attributes: Mapping[str, Any]) -> dict[str, Any]:
@@ -163,20 +164,11 @@ def description(attributes: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in attributes.items() if name not in _NOT_DESCRIBING}
 
 
-class _Precision(TypedDict):
-    """The fields of `Precision`."""
-
-    checks: int
-    acceptance_error: float | None
-    irreversibility: float
-    distance: float
-
-
 class _Notes(TypedDict):
     """What a checkpoint notes about its step; others may be in it, too."""
 
     seconds: float
-    precision: _Precision | None
+    precision: Precision | None
     history: dict[str, str]
     step_size: NotRequired[float]
 
@@ -273,10 +265,10 @@ def check_run(
         return ExitCode.OK, {}
     if not found.fine:
         problem = too_imprecise(found, sampler.kernel, double=amounts.float64).on_command_line()
-        console.print(problem, style="red", markup=False, highlight=False, soft_wrap=True)
-        return ExitCode.WRONG, found._asdict()
-    console.print(f"rounding errors are small: {found}", markup=False, highlight=False, soft_wrap=True)
-    return ExitCode.OK, found._asdict()
+        console.out(problem, style="red", highlight=False)
+        return ExitCode.WRONG, dataclasses.asdict(found)
+    console.out(f"rounding errors are small: {found}", highlight=False)
+    return ExitCode.OK, dataclasses.asdict(found)
 
 
 class Sampling(Work):
@@ -442,7 +434,7 @@ class Sampling(Work):
 
     def checkpoint(self) -> tuple[Carry, Notes]:
         """Chains, tuner, the time used, rounding errors, and fingerprints of the history."""
-        precision = None if self._precision is None else self._precision._asdict()
+        precision = None if self._precision is None else dataclasses.asdict(self._precision)
         step_size = {} if math.isnan(self.step_size) else {"step_size": self.step_size}
         notes = {"seconds": self.seconds, "precision": precision, "history": self.history.digests()}
         return self.carry, notes | step_size
@@ -459,7 +451,7 @@ class Sampling(Work):
         write_json(self._directory.summary, summary, self._directory.identity())
         if self._show_results:
             show(summary, quantities, console)
-            console.print(f"written to {self._directory.path}", markup=False, highlight=False, soft_wrap=True)
+            console.out(f"written to {self._directory.path}", highlight=False)
         else:
             show_alarms(summary, console)
         return ExitCode.ALARM if summary["alarms"] else ExitCode.OK

@@ -6,18 +6,17 @@ A quantity is a number or an array of them; every figure in summary.json then ha
 import dataclasses
 import json
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from typing import Annotated, Any, Protocol, Self, TypedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Self
 
 import numpy as np
-from msgspec import Meta
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from dlhmc.errors import UserError
-from dlhmc.runs.history import History, Rows
+from dlhmc.runs.history import History
 from dlhmc.runs.precision import Precision
 from dlhmc.settings import converted
 from dlhmc.statistics import (
@@ -34,19 +33,16 @@ from dlhmc.targets.contract import Moment, Target
 
 # A larger share of proposals that are not finite means that something is wrong with the run.
 MOST_NONFINITE = 0.01
+# No target has a moment of a higher power; a file of a stranger may say anything.
+_LARGEST_POWER = 100
 #: elements of an array that are shown
 MOST_SHOWN = 4
 #: one element of a quantity: () for a number
 Element = tuple[Any, ...]
 
 
-class _Written(TypedDict):
-    """Quantities in a file; what stands for numbers may be nested lists of them."""
-
-    moments: dict[str, tuple[str, Annotated[int, Meta(ge=1, le=100)]]]
-    slow: dict[str, float | list[Any] | None]
-    variances: dict[str, float | list[Any]]
-    exact: dict[str, float | list[Any]]
+#: a number, or nested lists of numbers
+Numbers = float | list[Any]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,12 +50,11 @@ class Quantities:
     """How to read the histories of a target: what to report, what moves slowly, and what is known exactly."""
 
     moments: Mapping[str, Moment]
-    #: slow observables with their exact means, and their variances in units of their changes, where known; these and
-    #: the exact values are numbers, or nested lists of them
-    slow: Mapping[str, Any]
-    variances: Mapping[str, Any]
+    #: slow observables with their exact means, and their variances in units of their changes, where known
+    slow: Mapping[str, Numbers | None]
+    variances: Mapping[str, Numbers]
     #: exact values of the moments, where known
-    exact: Mapping[str, Any]
+    exact: Mapping[str, Numbers]
 
     @classmethod
     def of(cls, target: Target, measured: Iterable[str] = ()) -> Self:
@@ -83,74 +78,42 @@ class Quantities:
     def read(cls, attributes: Mapping[Any, Any], what: str) -> Self:
         """What a store or a file says about itself, as `to_json` gave it; UserError for whatever makes no sense."""
         try:
-            table = converted(json.loads(attributes["quantities"]), _Written, what)
-            for values in (table["slow"], table["variances"], table["exact"]):
+            found = converted(json.loads(attributes["quantities"]), cls, what)
+            for values in (found.slow, found.variances, found.exact):
                 for value in values.values():
                     np.asarray(value, np.float64)  # refuses what is no array of numbers
+            if not all(1 <= moment.power <= _LARGEST_POWER for moment in found.moments.values()):
+                raise ValueError("a power is too large, or not positive")
         except (KeyError, ValueError, TypeError, RecursionError) as error:
             raise UserError(f"{what} does not say what it holds, as those of dlhmc do ({error}).") from None
-        moments = {name: Moment(*of) for name, of in table["moments"].items()}
-        return cls(moments, table["slow"], table["variances"], table["exact"])
+        return found
 
 
-class Histories(Protocol):
-    """Records of every trajectory by name, in a store or in memory."""
+@dataclasses.dataclass(frozen=True)
+class Histories:
+    """Records of every trajectory, in a store or in memory."""
 
-    @property
-    def names(self) -> Collection[str]:
-        """What was recorded."""
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Trajectories and chains."""
-
-    @property
-    def start(self) -> str | None:
-        """Where chains started, as far as that is known: "exact" is in equilibrium."""
-
-    def elements(self, name: str) -> tuple[int, ...]:
-        """The shape of a record in one chain: () for a number."""
-
-    def series(self, name: str, power: int = 1, element: Element = ()) -> Series:
-        """A record [trajectory, chain], or one element of it, raised to a power."""
-
-    def total(self, name: str) -> float:
-        """The sum of a record over all trajectories and chains."""
+    #: trajectories and chains
+    shape: tuple[int, int]
+    #: where chains started, as far as that is known: "exact" is in equilibrium
+    start: str | None
+    #: what was recorded, and its shape in one chain: () for a number
+    elements: Mapping[str, tuple[int, ...]]
+    #: (name, power, element): a record [trajectory, chain], or one element of it, raised to a power
+    series: Callable[[str, int, Element], Series]
+    #: the sum of a record over all trajectories and chains
+    total: Callable[[str], float]
 
 
-class Stored(Histories):
+def stored(history: History, rows: int) -> Histories:
     """The first rows of a history on disk, read piece by piece."""
-
-    def __init__(self, history: History, rows: int) -> None:
-        self._history = history
-        self._rows = rows
-
-    @property
-    def names(self) -> list[str]:
-        """What was recorded."""
-        return self._history.records
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Trajectories and chains."""
-        return self._rows, self._history.chains
-
-    @property
-    def start(self) -> str | None:
-        """Where chains started."""
-        return self._history.attributes.get("start")
-
-    def elements(self, name: str) -> tuple[int, ...]:
-        """The shape of a record in one chain."""
-        return self._history.array(name).shape[1:-1]
-
-    def series(self, name: str, power: int = 1, element: Element = ()) -> Rows:
-        """A record [trajectory, chain], or one element of it, raised to a power."""
-        return self._history.rows(name, self._rows, power, element)
-
-    def total(self, name: str) -> float:
-        """The sum of a record over all trajectories and chains."""
-        return self.series(name).total()
+    return Histories(
+        (rows, history.chains),
+        history.attributes.get("start"),
+        {name: history.array(name).shape[1:-1] for name in history.records},
+        lambda name, power, element: history.rows(name, rows, power, element),
+        lambda name: history.rows(name, rows).total(),
+    )
 
 
 def summarise(
@@ -163,7 +126,7 @@ def summarise(
 ) -> dict[str, Any]:
     """Everything in summary.json; `what` ran stands first."""
     rows, chains = histories.shape
-    counts = {name: histories.total(name) for name in ("accepted", "nonfinite") if name in histories.names}
+    counts = {name: histories.total(name) for name in ("accepted", "nonfinite") if name in histories.elements}
     taus = autocorrelation_times(quantities, histories)
     summary = describe_histories(what, histories) | {
         "leapfrog_steps": leapfrog_steps,
@@ -171,14 +134,14 @@ def summarise(
     }
     summary |= summarise_observables(quantities, histories, taus)
     alarms: tuple[str, ...] = ()
-    if "energy_change" in histories.names:
-        exactness = check_exactness(histories.series("energy_change"))
+    if "energy_change" in histories.elements:
+        exactness = check_exactness(histories.series("energy_change", 1, ()))
         summary["exp_minus_dh"], summary["balance"] = _plain(exactness.weight), _plain(exactness.balance)
         alarms = exactness.alarms
     summary |= nonfinite_figures(int(counts.get("nonfinite", 0)), rows * chains)
     summary["warnings"] += unconverged(summary, quantities)
     summary["alarms"] = list(alarms)
-    summary["precision"] = None if precision is None else precision._asdict()
+    summary["precision"] = None if precision is None else dataclasses.asdict(precision)
     per_trajectory = 1e6 * seconds / (rows * chains)
     times = [tau.value if tau.resolved else math.inf for elements in taus.values() for tau in elements.flat]
     summary |= {
@@ -219,10 +182,10 @@ def autocorrelation_times(quantities: Quantities, histories: Histories) -> dict[
     """Of each element of the slow observables."""
 
     def times(name: str, mean: Any, variance: Any) -> NDArray[Any]:
-        shape = histories.elements(name)
+        shape = histories.elements[name]
 
         def time(element: Element) -> AutocorrelationTime:
-            series = histories.series(name, element=element)
+            series = histories.series(name, 1, element)
             return gamma_method(series, _at(mean, shape, element), variance=_at(variance, shape, element)).tau
 
         return for_each(shape, time)
@@ -266,7 +229,7 @@ def summarise_observables(
     exact_start = histories.start == "exact"
 
     def moment(observable: str, power: int, exact: Any) -> dict[str, Any]:
-        shape = histories.elements(observable)
+        shape = histories.elements[observable]
 
         def measured(element: Element) -> tuple[ChainEstimate, float | None]:
             series = histories.series(observable, power, element)
@@ -310,13 +273,13 @@ def show_warnings(figures: Mapping[str, Any], console: Console) -> None:
     """Print the warnings of a run; in red if numbers go wrong more often than now and then."""
     style = "red" if figures.get("nonfinite_fraction", 0) > MOST_NONFINITE else None
     for warning in figures["warnings"]:
-        console.print(f"Warning: {warning}", style=style, markup=False, highlight=False, soft_wrap=True)
+        console.out(f"Warning: {warning}", style=style, highlight=False)
 
 
 def show_alarms(summary: Mapping[str, Any], console: Console) -> None:
     """Print what says that the run is wrong."""
     for alarm in summary["alarms"]:
-        console.print(f"Alarm: {alarm}", style="bold red", markup=False, highlight=False, soft_wrap=True)
+        console.out(f"Alarm: {alarm}", style="bold red", highlight=False)
 
 
 def finite(value: float) -> float | None:
@@ -357,9 +320,7 @@ def show(summary: dict[str, Any], quantities: Quantities, console: Console) -> N
         f"{summary['microseconds_per_trajectory']:.4g} µs a trajectory and chain{per_independent}", highlight=False
     )
     if summary["precision"] is not None:
-        console.print(
-            f"rounding errors: {Precision(**summary['precision'])}", markup=False, highlight=False, soft_wrap=True
-        )
+        console.out(f"rounding errors: {Precision(**summary['precision'])}", highlight=False)
     show_warnings(summary, console)
     show_alarms(summary, console)
 

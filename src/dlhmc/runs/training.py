@@ -345,8 +345,8 @@ class Training(Work):
         }
         write_json(self._directory.summary, m | saved | warnings, self._directory.identity())
         path = self._directory.path
-        console.print(f"{self.status_line()}  in {self.seconds:.0f} s", markup=False, highlight=False, soft_wrap=True)
+        console.out(f"{self.status_line()}  in {self.seconds:.0f} s", highlight=False)
         show_warnings(warnings, console)
-        console.print(f"trained model in {path}; sample with", markup=False, highlight=False, soft_wrap=True)
-        console.print(f"  dlhmc sample --model {path}", markup=False, highlight=False, soft_wrap=True)
+        console.out(f"trained model in {path}; sample with", highlight=False)
+        console.out(f"  dlhmc sample --model {path}", highlight=False)
         return ExitCode.OK
