@@ -18,12 +18,12 @@ from rich.console import Console
 from rich.markdown import Markdown
 
 from benchmarks import network_bench
+from benchmarks.chunks import sampling_chunk
 from benchmarks.stopwatch import Contestant, fastest
 from dlhmc.errors import UserError
 from dlhmc.kernels import DLHMC, HMC, Kernel
 from dlhmc.numerics import trig
-from dlhmc.runs.loop import PLAIN
-from dlhmc.runs.sampling import Sampler, compiled_chunk
+from dlhmc.runs.sampling import Sampler
 from dlhmc.runs.settings import SampleAmounts
 from dlhmc.storage import tables
 from dlhmc.targets.contract import ExactDraws
@@ -102,7 +102,7 @@ def _learned(target: U1, kind: type[DefectArchitecture]) -> DLHMC:
 def _ours(kernel: Kernel, chains: int, trajectories: int) -> Contestant:
     """The compiled loop of `dlhmc sample`: momenta, trajectory, accept/reject, observables, records."""
     amounts = SampleAmounts(chains=chains, chunk=trajectories, start="exact")
-    return Contestant(compiled_chunk(Sampler(kernel), amounts, PLAIN), trajectories * STEPS)
+    return Contestant(sampling_chunk(Sampler(kernel), amounts), trajectories * STEPS)
 
 
 def _bare(target: U1, x: Links, steps: int) -> Contestant:

@@ -9,12 +9,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from benchmarks.chunks import sampling_chunk
 from benchmarks.stopwatch import Contestant, fastest
 from dlhmc.kernels import DLHMC
 from dlhmc.numerics.leaves import integer, on_host
 from dlhmc.plans.training import TrainPlan
-from dlhmc.runs import sampling, training
-from dlhmc.runs.loop import PLAIN
+from dlhmc.runs import training
 from dlhmc.runs.sampling import Sampler
 from dlhmc.runs.settings import SampleAmounts
 from dlhmc.storage import tables
@@ -69,7 +69,7 @@ def measure(networks: Networks, rounds: int, square: int = _SQUARE) -> Rates:
     plan = networks.plan()
     algorithm, trajectory, _ = plan.build()
     amounts = SampleAmounts(chains=networks.chains, chunk=_TRAJECTORIES, start="hot")
-    sample = sampling.compiled_chunk(Sampler(DLHMC(algorithm.target, trajectory)), amounts, PLAIN)
+    sample = sampling_chunk(Sampler(DLHMC(algorithm.target, trajectory)), amounts)
     _, state = training.prepare(algorithm, trajectory, plan.amounts)
     inputs = Inputs(on_host(algorithm), integer(0, np.uint32), integer(1), integer(_TRAINING_STEPS))
     started = time.perf_counter()

@@ -18,12 +18,12 @@ from typing import IO, Any, Literal, cast
 from rich.console import Console
 from rich.markdown import Markdown
 
+from benchmarks.chunks import sampling_chunk, training_chunk
 from benchmarks.stopwatch import Contestant, fastest
 from dlhmc.errors import UserError
 from dlhmc.machine.processes import Membership, join
 from dlhmc.plans.sampling import SamplePlan
 from dlhmc.plans.training import TrainPlan
-from dlhmc.runs import sampling, training
 from dlhmc.runs.loop import ExecutionOptions
 from dlhmc.storage.tables import markdown
 
@@ -169,10 +169,10 @@ def _program(setup: Setup) -> Callable[[], None]:
     table = _LATTICE | {"chains": setup.chains, "chunk": steps}
     if setup.work == "sampling":
         sampled = SamplePlan.from_table(table | {"step_size": 0.1, "leapfrog_steps": 10})
-        return sampling.compiled_chunk(sampled.build()[0], sampled.amounts, options)
+        return sampling_chunk(sampled.build()[0], sampled.amounts, options)
     trained = TrainPlan.from_table(table | {"burn_in": 0})
     algorithm, trajectory, _ = trained.build()
-    return training.compiled_chunk(algorithm, trajectory, trained.amounts, options)
+    return training_chunk(algorithm, trajectory, trained.amounts, options)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ import functools
 import json
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, NotRequired, TypedDict
 
@@ -116,22 +116,6 @@ def prepare(sampler: Sampler, amounts: SampleAmounts, options: ExecutionOptions 
     with devices.beginning():
         carry = begin(kernel, draws, integer(amounts.seed, np.uint32), start, amounts.chains)
     return devices, Carry(devices.distribute(carry.state), devices.copy(carry.tuner))
-
-
-def compiled_chunk(sampler: Sampler, amounts: SampleAmounts, options: ExecutionOptions) -> Callable[[], None]:
-    """The device's part of a chunk of a run, compiled, from the same start each time: for benchmarks."""
-    devices, carry = prepare(sampler, amounts, options)
-    number = amounts.chunk or 1
-    schedule = Schedule(integer(amounts.seed, np.uint32), integer(0), leaf(amounts.target_acceptance))
-    arguments = (on_host(sampler.kernel), schedule, carry, integer(0), integer(number), number, sampler.tune)
-    with devices.active():
-        compiled = advance.lower(*arguments).compile()  # type: ignore[attr-defined]
-
-    def run() -> None:
-        with devices.active():
-            jax.block_until_ready(compiled(*arguments))
-
-    return run
 
 
 def show_results(path: Path, console: Console) -> dict[str, Any]:

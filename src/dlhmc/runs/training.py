@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -108,24 +108,6 @@ def _begin(algorithm: Algorithm, trajectory: Trajectory, draws: ExactDraws | Non
         return placed(eqx.combine(jax.lax.fori_loop(0, amounts.burn_in, burn, arrays), static))
 
     return begin(algorithm, trajectory, draws, seed)
-
-
-def compiled_chunk(
-    algorithm: Algorithm, trajectory: Trajectory, amounts: TrainAmounts, options: ExecutionOptions
-) -> Callable[[], None]:
-    """The device's part of a chunk of a run, compiled; training goes on with each call: for benchmarks."""
-    devices, state = prepare(algorithm, trajectory, amounts, options)
-    number = amounts.chunk or 1
-    inputs = Inputs(on_host(algorithm), integer(amounts.seed, np.uint32), integer(0), integer(number))
-    with devices.active():
-        compiled = advance.lower(inputs, state, number).compile()  # type: ignore[attr-defined]
-    latest = [state]  # the one before is used up
-
-    def run() -> None:
-        with devices.active():
-            latest[0], _ = jax.block_until_ready(compiled(inputs, latest[0], number))
-
-    return run
 
 
 def estimate(algorithm: Algorithm, trajectory: Trajectory, amounts: TrainAmounts, console: Console) -> None:

@@ -10,7 +10,7 @@ The integrated autocorrelation time is τ_int = ½ + Σ_{t≥1} ρ(t) in units o
 have τ_int = ½.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -37,6 +37,17 @@ class Series(Protocol):
     def __getitem__(self, key: Any, /) -> Any:
         """Return `series[:, a:b]`, the histories of chains a to b−1, or `series[::k, a:b]`, every k-th step of them."""
         ...
+
+
+class Mapped:
+    """A function of one series, or of several of one shape, number by number as they are read."""
+
+    def __init__(self, function: Callable[..., FloatArray], *series: Series) -> None:
+        self._function, self._series = function, series
+        self.shape = series[0].shape
+
+    def __getitem__(self, key: Any, /) -> FloatArray:
+        return self._function(*(np.asarray(each[key], np.float64) for each in self._series))
 
 
 @dataclass(frozen=True)

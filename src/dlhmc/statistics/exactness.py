@@ -14,13 +14,12 @@ than ΔH by a factor of e^{−ΔH}: ρ(−ΔH) = e^{−ΔH} ρ(ΔH). Three conse
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, ndtr
 
-from dlhmc.statistics.autocorrelation import Series, blocks, gamma_method
+from dlhmc.statistics.autocorrelation import Mapped, Series, blocks, gamma_method
 from dlhmc.statistics.uncertainty import Estimate, error_of_mean
 
 FloatArray = NDArray[np.float64]
@@ -107,20 +106,9 @@ def _log_probability_of_tail(energy_change: Series) -> float:
     return float(logs.min(initial=0)) + math.log(_DEPTHS.size)
 
 
-class _Mapped:
-    """A function of every number of a series, those that are not finite taken for ∞."""
-
-    def __init__(self, series: Series, function: Callable[[FloatArray], FloatArray]) -> None:
-        self._series, self._function = series, function
-        self.shape = series.shape
-
-    def __getitem__(self, key: Any, /) -> FloatArray:
-        values = np.asarray(self._series[key], np.float64)
-        return self._function(np.where(np.isfinite(values), values, np.inf))
-
-
 def _mean(series: Series, function: Callable[[FloatArray], FloatArray]) -> Estimate:
     """Return the mean with its error, which is 0 if there is nothing to accept or reject: ΔH = 0 throughout."""
-    analysis = gamma_method(_Mapped(series, function))
+    # What is not finite counts as ∞.
+    analysis = gamma_method(Mapped(lambda change: function(np.where(np.isfinite(change), change, np.inf)), series))
     nothing = analysis.tau.frozen and analysis.mean == float(function(np.zeros(())))
     return Estimate(analysis.mean, 0.0 if nothing else error_of_mean(analysis))

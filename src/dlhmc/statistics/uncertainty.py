@@ -3,7 +3,6 @@
 import math
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +10,7 @@ from scipy.special import chdtri
 
 from dlhmc.statistics.autocorrelation import (
     GammaAnalysis,
+    Mapped,
     Series,
     as_two_dimensional,
     chain_means_and_changes,
@@ -152,24 +152,6 @@ def mean_and_error(
     return _estimate(analysis.mean, series, analysis, equilibrium_start=equilibrium_start)
 
 
-class _LinearisedRatio:
-    """The series R + (a − R b)/⟨b⟩, whose fluctuations are those of ⟨a⟩/⟨b⟩ to first order."""
-
-    def __init__(self, numerator: Series, denominator: Series, chains_per_block: int | None) -> None:
-        self._numerator, self._denominator = numerator, denominator
-        self.shape = numerator.shape
-        self._scale = float(chain_means_and_changes(denominator, chains_per_block)[0].mean())
-        if self._scale == 0:
-            raise ValueError("the mean of the denominator is zero")
-        self.ratio = float(chain_means_and_changes(numerator, chains_per_block)[0].mean()) / self._scale
-
-    def __getitem__(self, key: Any, /) -> NDArray[np.float64]:
-        numerator = np.asarray(self._numerator[key], dtype=np.float64)
-        denominator = np.asarray(self._denominator[key], dtype=np.float64)
-        linear: NDArray[np.float64] = self.ratio + (numerator - self.ratio * denominator) / self._scale
-        return linear
-
-
 def ratio_and_error(
     numerator: Series,
     denominator: Series,
@@ -192,6 +174,11 @@ def ratio_and_error(
     numerator, denominator = as_two_dimensional(numerator), as_two_dimensional(denominator)
     if numerator.shape != denominator.shape:
         raise ValueError(f"series of different shapes: {numerator.shape} and {denominator.shape}")
-    linear = _LinearisedRatio(numerator, denominator, chains_per_block)
+    above, below = (float(chain_means_and_changes(s, chains_per_block)[0].mean()) for s in (numerator, denominator))
+    if below == 0:
+        raise ValueError("the mean of the denominator is zero")
+    ratio = above / below
+    # Its fluctuations are those of the ratio to first order.
+    linear = Mapped(lambda a, b: ratio + (a - ratio * b) / below, numerator, denominator)
     analysis = gamma_method(linear, s_tau=s_tau, chains_per_block=chains_per_block)
-    return _estimate(linear.ratio, linear, analysis, equilibrium_start=equilibrium_start)
+    return _estimate(ratio, linear, analysis, equilibrium_start=equilibrium_start)
