@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, NotRequired, TypedDict, cast
 
@@ -67,6 +67,11 @@ class Quantity:
         """A value, with the limits that follow."""
         margin = ONE_SIDED_SIGMA * error
         return cls(value, error, max(0.0, value - margin), value + margin)
+
+    @property
+    def figure(self) -> float | None:
+        """The value, or the lower limit in its place."""
+        return self.lower if self.value is None else self.value
 
     @property
     def relative(self) -> float:
@@ -159,6 +164,26 @@ class Results:
     entries: tuple[Entry, ...]
 
 
+def in_steps(entry: Entry) -> Quantity:
+    """N_LF·τ_int."""
+    return entry.steps_tau
+
+
+def in_time(entry: Entry) -> Quantity:
+    """Seconds for an independent configuration."""
+    return entry.seconds_per_independent
+
+
+def cheapest(entries: Iterable[Entry], kind: str, cost: Callable[[Entry], Quantity]) -> Entry | None:
+    """Which one of a kind costs least.
+
+    One that has not been measured might be the best if its lower limit is below; then that limit is all that is known.
+    Those dropped are out: they cost more than others when they were.
+    """
+    rivals = [entry for entry in entries if entry.kind == kind and entry.status != "dropped"]
+    return min(rivals, key=lambda entry: _or_infinite(cost(entry)), default=None)
+
+
 def evaluate(
     target: Target,
     runners: Sequence[Runner],
@@ -172,14 +197,14 @@ def evaluate(
     exact = {name: value for name, value in target.exact().items() if math.isfinite(value)}
     ran = [runner for runner in runners if runner.taus and runner.pace]
     entries = [_entry(runner, target, exact) for runner in ran]
-    in_steps = _best(entries, lambda entry: entry.steps_tau)
-    in_time = _best(entries, lambda entry: entry.seconds_per_independent)
-    if in_steps is not None and in_time is not None:
+    fewest, quickest = cheapest(entries, "hmc", in_steps), cheapest(entries, "hmc", in_time)
+    if fewest is not None and quickest is not None:
+        reference = ran[entries.index(quickest)]
         entries = [
             dataclasses.replace(
                 entry,
-                gain_in_steps=_gain_in_steps(entries[in_steps], entry),
-                gain_in_time=_gain_in_time(entries[in_time], entry, relative_pace(ran[in_time], runner)),
+                gain_in_steps=_gain_in_steps(fewest, entry),
+                gain_in_time=_gain_in_time(quickest, entry, relative_pace(reference, runner)),
             )
             for entry, runner in zip(entries, ran, strict=True)
         ]
@@ -191,8 +216,8 @@ def evaluate(
         len(ran) == len(runners) > 0 and all(runner.status != "running" for runner in runners),
         interrupted,
         {name: exact[name] for name in target.moments if name in exact},
-        None if in_steps is None else entries[in_steps].name,
-        None if in_time is None else entries[in_time].name,
+        None if fewest is None else fewest.name,
+        None if quickest is None else quickest.name,
         () if exact_starts else _warnings(ran),
         tuple(entries),
     )
@@ -240,29 +265,21 @@ def _entry(runner: Runner, target: Target, exact: Mapping[str, float]) -> Entry:
         for name in streams.names
         if name not in runner.slow
     }
-    slowest = _slowest(times)
     pace = runner.seconds_per_trajectory
+    fields = dataclasses.fields(contestant)
     return Entry(
-        contestant.name,
-        contestant.kind,
-        _status(runner),
-        contestant.integrator,
-        contestant.length,
-        contestant.step_size,
-        contestant.model,
-        contestant.leapfrog_steps,
-        contestant.forces,
-        contestant.network_flops,
-        runner.rows,
-        runner.seconds,
-        runner.accepted / (runner.rows * runner.chains),
-        runner.nonfinite,
-        observables,
-        times,
-        others,
-        _quantity(times[next(iter(runner.slow))]).times(contestant.leapfrog_steps),
-        Quantity.measured(pace.value, pace.error),
-        slowest.times(2 * pace.value, pace.error / pace.value),
+        **{field.name: getattr(contestant, field.name) for field in fields if field.name != "kernel"},
+        status=_status(runner),
+        trajectories=runner.rows,
+        seconds=runner.seconds,
+        acceptance=runner.accepted / (runner.rows * runner.chains),
+        nonfinite_rejected=runner.nonfinite,
+        observables=observables,
+        tau_int=times,
+        tau_int_others=others,
+        steps_tau=_quantity(times[next(iter(runner.slow))]).times(contestant.leapfrog_steps),
+        seconds_per_trajectory=Quantity.measured(pace.value, pace.error),
+        seconds_per_independent=_slowest(times).times(2 * pace.value, pace.error / pace.value),
     )
 
 
@@ -281,23 +298,11 @@ def _quantity(time: Time) -> Quantity:
 def _slowest(times: Mapping[str, Time]) -> Quantity:
     """The largest τ_int; one that has not been measured counts as larger than any that has."""
     taus = [_quantity(time) for time in times.values()]
-    return max(taus, key=lambda tau: (tau.value is None, _figure(tau)))
+    return max(taus, key=lambda tau: (tau.value is None, _or_infinite(tau)))
 
 
-def _best(entries: Sequence[Entry], cost: Callable[[Entry], Quantity]) -> int | None:
-    """Which HMC costs least.
-
-    One that has not been measured might be the best if its lower limit is below; then that limit is all that is known.
-    Those dropped are out: they cost more than others when they were.
-    """
-    rivals = [i for i, entry in enumerate(entries) if entry.kind == "hmc" and entry.status != "dropped"]
-    return min(rivals, key=lambda i: _figure(cost(entries[i])), default=None)
-
-
-def _figure(cost: Quantity) -> float:
-    """A value, or the limit in its place."""
-    figure = cost.lower if cost.value is None else cost.value
-    return math.inf if figure is None else figure
+def _or_infinite(cost: Quantity) -> float:
+    return math.inf if cost.figure is None else cost.figure
 
 
 def _gain_in_steps(best: Entry, entry: Entry) -> Quantity:

@@ -3,7 +3,6 @@
 import dataclasses
 import functools
 import itertools
-import math
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dlhmc.comparison.command import RESULTS, open_results
-from dlhmc.comparison.results import Entry, Quantity, Results
+from dlhmc.comparison.results import Entry, Quantity, Results, cheapest, in_time
 from dlhmc.comparison.table import sections
 from dlhmc.errors import UserError
 from dlhmc.report.charts import BLUE, ORANGE, PURPLE, VERMILION, Chart, Panel, Series, Table
@@ -101,8 +100,7 @@ class ComparedRun:
 
     def best(self, kind: str, cost: Callable[[Entry], Quantity]) -> Entry | None:
         """The one of a kind that costs least; what has not been measured counts with its lower limit."""
-        rivals = [entry for entry in self.of_kind(kind) if entry.status != "dropped"]
-        return min(rivals, key=lambda entry: figure(cost(entry)) or math.inf, default=None)
+        return cheapest(self.results.entries, kind, cost)
 
     @property
     def trained(self) -> list[Entry]:
@@ -130,21 +128,6 @@ class ComparedRun:
 def symbol(theory: Theory | None, name: str) -> str:
     """A quantity or setting in the notation of the field, or by its name in words."""
     return ({} if theory is None else theory.symbols).get(name, name.replace("_", " "))
-
-
-def figure(cost: Quantity) -> float | None:
-    """A value, or the limit in its place."""
-    return cost.lower if cost.value is None else cost.value
-
-
-def in_steps(entry: Entry) -> Quantity:
-    """N_LF·τ_int."""
-    return entry.steps_tau
-
-
-def in_time(entry: Entry) -> Quantity:
-    """Seconds for an independent configuration."""
-    return entry.seconds_per_independent
 
 
 def label(entry: Entry) -> str:

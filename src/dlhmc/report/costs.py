@@ -3,10 +3,10 @@
 import itertools
 from collections.abc import Callable, Iterable, Sequence
 
-from dlhmc.comparison.results import Entry, Quantity
+from dlhmc.comparison.results import Entry, Quantity, in_steps, in_time
 from dlhmc.comparison.table import shown
 from dlhmc.report.charts import BLACK, BLUE, GREEN, GREY, SKY, Chart, Marker, Panel, Series, Table
-from dlhmc.report.comparisons import MODEL_COLOURS, figure, in_steps, in_time, label
+from dlhmc.report.comparisons import MODEL_COLOURS, label
 from dlhmc.report.families import Family
 
 Cost = Callable[[Entry], Quantity]
@@ -82,7 +82,7 @@ def _series(
     return Series(
         name,
         [place for place, _ in entries],
-        [None if (value := figure(c)) is None else factor * value for c in costs],
+        [None if c.figure is None else factor * c.figure for c in costs],
         "points",
         colour,
         error=[factor * (c.error or 0.0) for c in costs],

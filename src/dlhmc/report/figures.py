@@ -5,11 +5,12 @@ from typing import ClassVar
 
 from jaxtyping import Array
 
+from dlhmc.comparison.results import in_time
 from dlhmc.comparison.table import shown, shown_tau
 from dlhmc.errors import UserError
 from dlhmc.geometry.contract import Field
 from dlhmc.report.charts import Block, Section, Text
-from dlhmc.report.comparisons import ComparedRun, autocorrelation_chart, contenders, in_time
+from dlhmc.report.comparisons import ComparedRun, autocorrelation_chart, contenders
 from dlhmc.report.costs import cost_chart, cost_table
 from dlhmc.report.curves import Curve
 from dlhmc.report.families import Family, families

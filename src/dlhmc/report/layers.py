@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array
 from numpy.typing import NDArray
 
+from dlhmc.comparison.results import in_steps, in_time
 from dlhmc.geometry.contract import Field, Momentum, real_dtype, sum_sites
 from dlhmc.kernels import HMC, Kernel
 from dlhmc.kernels.integrators import INTEGRATORS, integrate
@@ -19,7 +20,7 @@ from dlhmc.models.model import Model
 from dlhmc.names import Scheme
 from dlhmc.numerics.leaves import integer, leaf
 from dlhmc.report.charts import BLUE, VERMILION, Chart, Film, Frame, Panel, Series
-from dlhmc.report.comparisons import ComparedRun, in_steps, in_time, label
+from dlhmc.report.comparisons import ComparedRun, label
 from dlhmc.runs.engine import Schedule, advance, begin
 from dlhmc.targets import Target
 

@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Array
 from numpy.typing import NDArray
 
+from dlhmc.comparison.results import in_time
 from dlhmc.errors import UserError
 from dlhmc.geometry.torus import wrap_angle
 from dlhmc.report.charts import (
@@ -24,7 +25,7 @@ from dlhmc.report.charts import (
     Section,
     Series,
 )
-from dlhmc.report.comparisons import ComparedRun, autocorrelation_chart, contenders, in_time
+from dlhmc.report.comparisons import ComparedRun, autocorrelation_chart, contenders
 from dlhmc.report.costs import best_of_each
 from dlhmc.report.families import Family
 from dlhmc.report.figures import Figures
