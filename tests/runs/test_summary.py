@@ -10,6 +10,7 @@ from rich.console import Console
 from dlhmc.report.sampling import _table
 from dlhmc.results.samples import Samples, dataset
 from dlhmc.runs.history import History
+from dlhmc.runs.sampling import MeasuredSoFar
 from dlhmc.runs.summary import Quantities, show, stored, summarise
 from dlhmc.targets.contract import Moment
 
@@ -61,7 +62,7 @@ def summarised(tmp_path):
         screen = io.StringIO()
         console = Console(file=screen, width=100, force_terminal=True, color_system="standard")
         show(summary, quantities, console)
-        samples = Samples(dataset(made, ROWS, {"seconds": 1.0}))
+        samples = Samples(dataset(MeasuredSoFar(made, ROWS, ROWS, 1.0, None, None)))
         assert samples.summary() == summary
         return summary, samples, screen.getvalue()
 

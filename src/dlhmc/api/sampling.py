@@ -1,6 +1,5 @@
 """Sampling from Python."""
 
-import math
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,7 +9,7 @@ from dlhmc.api.running import Progress, conclude, directory_for, is_double, show
 from dlhmc.errors import ExitCode, UserError
 from dlhmc.kernels import Kernel
 from dlhmc.names import Start
-from dlhmc.results.samples import Samples, dataset, run_attributes
+from dlhmc.results.samples import Samples, dataset
 from dlhmc.runs import sampling
 from dlhmc.runs.describe import describe_kernel, fingerprint
 from dlhmc.runs.engine import Measured
@@ -85,10 +84,7 @@ def sample(
         work, code = sampling.sample(
             sampler, amounts, merged(described, amounts), path, console, options, resuming=resume, show_results=False
         )
-        result = None
-        if work.measured:
-            step_size = None if math.isnan(work.step_size) else work.step_size
-            result = Samples(dataset(work.history, work.measured, run_attributes(work.seconds, step_size)))
+        result = Samples(dataset(work.so_far)) if work.measured else None
     if code == ExitCode.ALARM and result is not None:
         warnings.warn(" ".join(result.summary()["alarms"]), stacklevel=2)
     if result is None and code == ExitCode.TIME_OVER:

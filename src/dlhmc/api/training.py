@@ -1,5 +1,6 @@
 """Training from Python, and what it gives."""
 
+import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
@@ -28,17 +29,15 @@ from dlhmc.theories import registry
 from dlhmc.training import Algorithm, Knots, Loss, Schedule
 
 
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Trained:
     """What training gives: a trajectory with the best parameters it found, and the record of each step in `data`."""
 
-    def __init__(
-        self, target: Target, trajectory: Trajectory, data: xr.Dataset, description: Mapping[str, Any], symmetric: bool
-    ) -> None:
-        self.target = target
-        self.trajectory = trajectory
-        self.data = data
-        self._description = description
-        self._symmetric = symmetric
+    target: Target
+    trajectory: Trajectory
+    data: xr.Dataset
+    _description: Mapping[str, Any]
+    _symmetric: bool
 
     @property
     def kernel(self) -> DLHMC:

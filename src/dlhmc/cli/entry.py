@@ -49,7 +49,11 @@ def run(arguments: list[str]) -> int:
         _complain("nobody reads the output any more, so this has ended; what was saved before is intact")
         return ExitCode.UNREAD
     except Exception as error:
-        if not _is_about_another_process(error):
+        if "jax" not in sys.modules:
+            raise
+        from dlhmc.machine.processes import lost_another
+
+        if not lost_another(error):
             raise
         _complain(
             "another process of the run has died; all end now, and 'dlhmc resume' goes on from the last checkpoint"
@@ -89,14 +93,6 @@ def _which_process() -> str:
     from dlhmc.machine.processes import several
 
     return f" (process {jax.process_index()})" if several() else ""
-
-
-def _is_about_another_process(error: Exception) -> bool:
-    if "jax" not in sys.modules:
-        return False
-    from dlhmc.machine.processes import lost_another
-
-    return lost_another(error)
 
 
 def _dispatch(arguments: list[str]) -> int:

@@ -31,17 +31,16 @@ def print_json(content: object) -> None:
 
 def show_run(directory: Path, console: "Console") -> dict[str, Any]:
     """Show the results of a run of any kind, and return them."""
+    from dlhmc.comparison import command
+    from dlhmc.runs import sampling, training
     from dlhmc.runs.directory import run_kind
 
-    kind = run_kind(directory)
-    if kind == "compare":
-        from dlhmc.comparison.command import show_results
-    elif kind == "train":
-        from dlhmc.runs.training import show_results
-    elif kind == "sample":
-        from dlhmc.runs.sampling import show_results
-    elif (found := registry.results().get(kind)) is not None:
-        show_results = found
-    else:
+    known = registry.results() | {
+        "compare": command.show_results,
+        "sample": sampling.show_results,
+        "train": training.show_results,
+    }
+    if (kind := run_kind(directory)) not in known:
         raise UserError(f"{directory} holds a run of kind '{kind}', which nobody here knows.")
-    return show_results(directory, console)
+    results: dict[str, Any] = known[kind](directory, console)
+    return results

@@ -14,14 +14,14 @@ from rich.console import Console
 from dlhmc.comparison import table
 from dlhmc.comparison.contestants import Contestant, equilibrated, exact_contestant, grid, settle
 from dlhmc.comparison.race import Runner, race, scalars
-from dlhmc.comparison.results import Results, evaluate, read_results, to_json
+from dlhmc.comparison.results import Results, evaluate, from_json, to_json
 from dlhmc.comparison.settings import CompareSettings
 from dlhmc.errors import ExitCode, UserError
 from dlhmc.geometry.contract import Field
 from dlhmc.kernels import Exact, Kernel
 from dlhmc.numerics.leaves import integer
 from dlhmc.runs import describe
-from dlhmc.runs.directory import RunDirectory, new_run, open_run, write_json
+from dlhmc.runs.directory import RunDirectory, new_run, open_run, read_json, write_json
 from dlhmc.runs.engine import begin
 from dlhmc.runs.interruption import Interruption, watch_signals
 from dlhmc.runs.loop import PLAIN, ExecutionOptions
@@ -58,7 +58,8 @@ def compare(
     draws = target.exact_draws()
     exact = [exact_contestant(target, draws)] if settings.exact and draws is not None else []
     rivals = Rivals() if rivals is None else rivals
-    _require_judge(target)
+    if not target.slow.keys() & set(scalars(target)):
+        raise UserError("This target does not say which observable is slow: set `slow`, by which samplers are judged.")
 
     def start(seed: int) -> Field:
         if draws is None:
@@ -80,11 +81,6 @@ def compare(
         if path is not None:
             results = _write(results, runners, path)
     return results, interruption.exit_code
-
-
-def _require_judge(target: Target) -> None:
-    if not target.slow.keys() & set(scalars(target)):
-        raise UserError("This target does not say which observable is slow: set `slow`, by which samplers are judged.")
 
 
 def _line_up(
@@ -136,10 +132,11 @@ def settings_of_objects(
 
 def open_results(path: Path) -> Results:
     """The results of an earlier comparison."""
-    open_run(KIND, path)
-    if not (path / RESULTS).exists():
+    directory, _ = open_run(KIND, path)
+    file = path / RESULTS
+    if not file.exists():
         raise UserError(f"{path} has no results: the comparison was stopped at once; start another one.")
-    return read_results(path / RESULTS)
+    return from_json(read_json(file, directory.identity()), str(file))
 
 
 def show_results(path: Path, console: Console) -> dict[str, Any]:

@@ -228,8 +228,11 @@ def race(runners: list[Runner], precision: float, budget: float, display: Displa
     def elapsed() -> float:
         return time.monotonic() - started
 
+    def any_running() -> bool:
+        return any(runner.status == "running" for runner in runners)
+
     rounds, halvings = 0, list(_HALVINGS)
-    while not interruption and elapsed() < budget and (rounds < _ROUNDS_AT_LEAST or _any_running(runners)):
+    while not interruption and elapsed() < budget and (rounds < _ROUNDS_AT_LEAST or any_running()):
         for runner in runners:
             if runner.status == "dropped":
                 continue
@@ -251,10 +254,6 @@ def race(runners: list[Runner], precision: float, budget: float, display: Displa
     for runner in runners:
         runner.look(now=True)
     return seconds
-
-
-def _any_running(runners: list[Runner]) -> bool:
-    return any(runner.status == "running" for runner in runners)
 
 
 def drop_the_clearly_worse(runners: list[Runner]) -> None:

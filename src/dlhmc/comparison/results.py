@@ -3,7 +3,6 @@
 import dataclasses
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Annotated, Any, Literal, NotRequired, TypedDict, cast
 
 import msgspec
@@ -14,7 +13,6 @@ from dlhmc.comparison.race import Runner, relative_pace
 from dlhmc.comparison.settings import CompareSettings
 from dlhmc.errors import UserError
 from dlhmc.runs.describe import describe_target
-from dlhmc.runs.directory import RunDirectory, read_json
 from dlhmc.runs.summary import compared, time_entry
 from dlhmc.settings import converted
 from dlhmc.statistics import Estimate, integrated_autocorrelation_time, mean_and_error, split_rhat
@@ -199,11 +197,11 @@ def evaluate(
     entries = [_entry(runner, target, exact) for runner in ran]
     fewest, quickest = cheapest(entries, "hmc", in_steps), cheapest(entries, "hmc", in_time)
     if fewest is not None and quickest is not None:
-        reference = ran[entries.index(quickest)]
+        least, reference = fewest.steps_tau, ran[entries.index(quickest)]
         entries = [
             dataclasses.replace(
                 entry,
-                gain_in_steps=_gain_in_steps(fewest, entry),
+                gain_in_steps=_itself(least) if entry is fewest else ratio(least, entry.steps_tau),
                 gain_in_time=_gain_in_time(quickest, entry, relative_pace(reference, runner)),
             )
             for entry, runner in zip(entries, ran, strict=True)
@@ -267,9 +265,10 @@ def _entry(runner: Runner, target: Target, exact: Mapping[str, float]) -> Entry:
     }
     pace = runner.seconds_per_trajectory
     fields = dataclasses.fields(contestant)
+    unfinished: Status = "less precise" if runner.resolved else "lower bound"
     return Entry(
         **{field.name: getattr(contestant, field.name) for field in fields if field.name != "kernel"},
-        status=_status(runner),
+        status=unfinished if runner.status == "running" else runner.status,
         trajectories=runner.rows,
         seconds=runner.seconds,
         acceptance=runner.accepted / (runner.rows * runner.chains),
@@ -281,12 +280,6 @@ def _entry(runner: Runner, target: Target, exact: Mapping[str, float]) -> Entry:
         seconds_per_trajectory=Quantity.measured(pace.value, pace.error),
         seconds_per_independent=_slowest(times).times(2 * pace.value, pace.error / pace.value),
     )
-
-
-def _status(runner: Runner) -> Status:
-    if runner.status != "running":
-        return runner.status
-    return "less precise" if runner.resolved else "lower bound"
 
 
 def _quantity(time: Time) -> Quantity:
@@ -305,10 +298,6 @@ def _or_infinite(cost: Quantity) -> float:
     return math.inf if cost.figure is None else cost.figure
 
 
-def _gain_in_steps(best: Entry, entry: Entry) -> Quantity:
-    return _itself(best.steps_tau) if entry.name == best.name else ratio(best.steps_tau, entry.steps_tau)
-
-
 def _gain_in_time(best: Entry, entry: Entry, pace: Estimate) -> Quantity:
     """The ratio of both τ_int, times that of the speeds, which is known better than the speeds."""
     reference = _slowest(best.tau_int)
@@ -324,11 +313,6 @@ def _itself(cost: Quantity) -> Quantity:
 def to_json(results: Results) -> dict[str, Any]:
     """For results.json."""
     return msgspec.json.decode(msgspec.json.encode(results), type=dict[str, Any])
-
-
-def read_results(path: Path) -> Results:
-    """What `to_json` wrote to a file."""
-    return from_json(read_json(path, RunDirectory(path.parent).identity()), str(path))
 
 
 def from_json(table: Mapping[str, Any], where: str = "The table") -> Results:

@@ -1,8 +1,5 @@
 """Results for people and for spreadsheets: a table in the terminal, Markdown, CSV."""
 
-import csv
-import io
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -12,11 +9,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from dlhmc.comparison.results import Entry, Mean, Quantity, Results, Time
-from dlhmc.runs.describe import target_in_words
+from dlhmc.runs.describe import symbol, target_in_words, theory_of
 from dlhmc.runs.summary import shown_mean
 from dlhmc.statistics import format_uncertainty
 from dlhmc.storage import tables
-from dlhmc.theories import registry
 
 LEGEND = (
     "leapfrog 4/36: HMC with trajectories of length 4 in 36 steps. τ: integrated autocorrelation time in trajectories "
@@ -59,11 +55,7 @@ def markdown(results: Results) -> str:
 def comma_separated(results: Results) -> str:
     """Every number in a column of its own, for spreadsheets."""
     rows = [_flat(entry) for entry in results.entries]
-    buffer = io.StringIO(newline="")
-    writer = csv.DictWriter(buffer, fieldnames=list(rows[0]) if rows else ["name"], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return buffer.getvalue()
+    return tables.comma_separated(list(rows[0]) if rows else ["name"], [list(row.values()) for row in rows])
 
 
 def remarks(results: Results) -> list[str]:
@@ -87,13 +79,8 @@ def _title(results: Results) -> str:
 
 
 def plain_symbol(results: Results, name: str) -> str:
-    """An observable or moment as its theory writes it, in plain text.
-
-    Scripts lose their braces: Q_{a}^{2} becomes Q_a^2.
-    """
-    theory = results.target["target"]
-    symbols = registry.theory(theory).symbols if theory in registry.names() else {}
-    return re.sub(r"([_^])\{([^}]*)\}", r"\1\2", symbols.get(name, name.replace("_", " ")))
+    """An observable or moment as its theory writes it, in plain text."""
+    return tables.plain(symbol(theory_of(results.target), name))
 
 
 def sections(results: Results) -> tuple[Section, Section, Section]:

@@ -45,7 +45,7 @@ class Devices:
             raise UserError(
                 Setting("devices"), f" is {number}, but JAX sees {len(available)} of kind {kind}: ask for fewer."
             )
-        used = _first_of_each_process(number)
+        used = [device for rank in range(jax.process_count()) for device in jax.local_devices(rank)[:number]]
         if split < 1 or len(used) % split:
             raise UserError(
                 Setting("split_lattice"), f" is {split}, but must divide the number of devices, {len(used)}."
@@ -117,10 +117,6 @@ def _available(number: int) -> list[jax.Device]:
         with contextlib.suppress(RuntimeError):
             jax.config.update("jax_num_cpu_devices", number)
     return jax.local_devices()
-
-
-def _first_of_each_process(number: int) -> list[jax.Device]:
-    return [device for rank in range(jax.process_count()) for device in jax.local_devices(rank)[:number]]
 
 
 # In traced code. Without devices to spread over, these do nothing.

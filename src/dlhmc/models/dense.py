@@ -48,48 +48,45 @@ class DenseArchitecture(Architecture):
 
     def build(self, target: "Target", key: Any) -> "Trajectory":
         """New layers; `completed` has been called."""
+        return self.layers(target, key)
+
+    def layers(
+        self, target: "Target", key: Any, network: "NetworkFactory | None" = None, rule: "PositionRule | None" = None
+    ) -> "LayerStack":
+        """New layers, with networks or a position rule of one's own where they are given."""
+        import equinox as eqx
+        import jax
+        import jax.numpy as jnp
+
+        from dlhmc.layers import LayerStack, LeapfrogLayer
+        from dlhmc.layers.masks import checkerboard_mask, random_mask
         from dlhmc.layers.position import RULES, default_rule
         from dlhmc.networks import Dense
 
-        hidden, rule = self.hidden, self.rule or default_rule(target.geometry)
-        return leapfrog_layers(self, target, key, lambda k, geometry: Dense(k, geometry, hidden), RULES[rule]())
+        geometry = target.geometry
+        if geometry.moves_momentum:
+            raise UserError(
+                "Leapfrog layers need a geometry whose drift leaves the momentum as it is; this one's does not."
+            )
+        position_rule = rule or RULES[self.rule or default_rule(geometry)]()
+        if not position_rule.suits(geometry):
+            fitting = [name for name, kind in RULES.items() if kind().suits(geometry)]
+            raise UserError(
+                f"The rule {type(position_rule).__name__} is no bijection of this target's fields, so no accept/reject "
+                "could make it exact: use ",
+                Setting("rule"),
+                f" {' or '.join(fitting)}.",
+            )
+        make_network = network or (lambda key, geometry: Dense(key, geometry, self.hidden))
+        log_step = jnp.log(jnp.asarray(self.step_size or 0.1, float))
 
+        def layer(key_and_parity: Any) -> LeapfrogLayer:
+            key, parity = key_and_parity
+            v_key, x_key, mask_key = jax.random.split(key, 3)
+            elements = geometry.elements
+            mask = random_mask(mask_key, elements) if self.mask == "random" else checkerboard_mask(elements) ^ parity
+            networks = (make_network(v_key, geometry), make_network(x_key, geometry))
+            return LeapfrogLayer(*networks, mask, log_step, log_step, position_rule)
 
-def leapfrog_layers(
-    settings: DenseArchitecture, target: "Target", key: Any, make_network: "NetworkFactory", rule: "PositionRule"
-) -> "LayerStack":
-    """Leapfrog layers with networks and a position rule of any kind."""
-    import equinox as eqx
-    import jax
-    import jax.numpy as jnp
-
-    from dlhmc.layers import LayerStack, LeapfrogLayer
-    from dlhmc.layers.masks import checkerboard_mask, random_mask
-
-    geometry = target.geometry
-    if geometry.moves_momentum:
-        raise UserError(
-            "Leapfrog layers need a geometry whose drift leaves the momentum as it is; this one's does not."
-        )
-    if not rule.suits(geometry):
-        from dlhmc.layers.position import RULES
-
-        fitting = [name for name, kind in RULES.items() if kind().suits(geometry)]
-        raise UserError(
-            f"The rule {type(rule).__name__} is no bijection of this target's fields, so no accept/reject could make "
-            "it exact: use ",
-            Setting("rule"),
-            f" {' or '.join(fitting)}.",
-        )
-    log_step = jnp.log(jnp.asarray(settings.step_size or 0.1, float))
-
-    def layer(key_and_parity: Any) -> LeapfrogLayer:
-        key, parity = key_and_parity
-        v_key, x_key, mask_key = jax.random.split(key, 3)
-        elements = geometry.elements
-        mask = random_mask(mask_key, elements) if settings.mask == "random" else checkerboard_mask(elements) ^ parity
-        networks = (make_network(v_key, geometry), make_network(x_key, geometry))
-        return LeapfrogLayer(*networks, mask, log_step, log_step, rule)
-
-    number = settings.leapfrog_steps
-    return LayerStack(eqx.filter_vmap(layer)((jax.random.split(key, number), jnp.arange(number) % 2 == 0)))
+        number = self.leapfrog_steps
+        return LayerStack(eqx.filter_vmap(layer)((jax.random.split(key, number), jnp.arange(number) % 2 == 0)))

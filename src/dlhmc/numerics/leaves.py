@@ -36,6 +36,17 @@ def on_host(tree: T) -> T:
     return moved
 
 
+def in_double(tree: T) -> T:
+    """All numbers in double precision, which JAX must be set to."""
+
+    def doubled(a: Any) -> Any:
+        return jnp.asarray(a, jnp.complex128 if jnp.iscomplexobj(a) else jnp.float64)
+
+    numbers, rest = eqx.partition(tree, eqx.is_inexact_array)
+    result: T = eqx.combine(jax.tree.map(doubled, numbers), rest)
+    return result
+
+
 def by_name(tree: Any) -> dict[str, Any]:
     """The leaves of a tree by their path in it."""
     leaves, _ = jax.tree.flatten_with_path(tree)

@@ -7,6 +7,8 @@ absolute error is 1.3e-7 for |x| ≤ 8π and grows slowly beyond (below 2e-7 up 
 to |r| ≤ tan π/8. Other dtypes and accelerators use JAX's own functions.
 """
 
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -62,6 +64,13 @@ def _fast_atan(x: Array) -> Array:
     return jnp.copysign(offset + _odd_polynomial(above / below, _ARC_COEFFICIENTS), x)
 
 
+def _chosen(x: Array, fast: Callable[[Array], Array], default: Callable[[Array], Array]) -> Array:
+    if x.dtype != jnp.float32:
+        return default(x)
+    result: Array = lax.platform_dependent(x, cpu=fast, default=default)
+    return result
+
+
 @jax.custom_jvp
 def sin(x: Float[Array, "..."]) -> Float[Array, "..."]:
     """Sine; vectorised on the CPU in float32, with derivative `cos`.
@@ -69,19 +78,13 @@ def sin(x: Float[Array, "..."]) -> Float[Array, "..."]:
     >>> float(sin(jnp.float32(0.5)))  # doctest: +ELLIPSIS
     0.4794255...
     """
-    if x.dtype != jnp.float32:
-        return jnp.sin(x)
-    result: Array = lax.platform_dependent(x, cpu=_fast_sin, default=jnp.sin)
-    return result
+    return _chosen(x, _fast_sin, jnp.sin)
 
 
 @jax.custom_jvp
 def cos(x: Float[Array, "..."]) -> Float[Array, "..."]:
     """Cosine; vectorised on the CPU in float32, with derivative `−sin`."""
-    if x.dtype != jnp.float32:
-        return jnp.cos(x)
-    result: Array = lax.platform_dependent(x, cpu=_fast_cos, default=jnp.cos)
-    return result
+    return _chosen(x, _fast_cos, jnp.cos)
 
 
 @jax.custom_jvp
@@ -97,28 +100,15 @@ def atan(x: Float[Array, "..."]) -> Float[Array, "..."]:
     >>> float(atan(jnp.float32(1)))  # doctest: +ELLIPSIS
     0.785398...
     """
-    if x.dtype != jnp.float32:
-        return jnp.arctan(x)
-    result: Array = lax.platform_dependent(x, cpu=_fast_atan, default=jnp.arctan)
-    return result
+    return _chosen(x, _fast_atan, jnp.arctan)
 
 
-@sin.defjvp
-def _sin_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
-    return sin(primals[0]), cos(primals[0]) * tangents[0]
-
-
-@cos.defjvp
-def _cos_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
-    return cos(primals[0]), -sin(primals[0]) * tangents[0]
+sin.defjvps(lambda tangent, _, x: cos(x) * tangent)
+cos.defjvps(lambda tangent, _, x: -sin(x) * tangent)
+atan.defjvps(lambda tangent, _, x: tangent / (1 + x * x))
 
 
 @sin_cos.defjvp
 def _sin_cos_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
     sine, cosine = sin_cos(primals[0])
     return (sine, cosine), (cosine * tangents[0], -sine * tangents[0])
-
-
-@atan.defjvp
-def _atan_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
-    return atan(primals[0]), tangents[0] / (1 + primals[0] * primals[0])

@@ -1,7 +1,7 @@
 """A training run of the command line: theory, layers, loss, schedules, optimiser, amounts."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, cast
 
@@ -99,8 +99,8 @@ class TrainPlan(LongPlan):
 
     def settled(self) -> Self:
         """With all that suits the target and the layers in place of what was not given."""
-        target, defaults = self.target.build(), type(self.architecture).training
-        require_suiting(type(self.architecture), target)
+        target = self.target.build()
+        defaults = architecture_for(target, self.architecture.name).training
         loss, _ = registry.loss_for(target, self.objective.loss)
         annealed = "gamma" in target.couplings
         gamma_start = self.objective.gamma_start or (defaults.gamma_start if annealed else 1.0)
@@ -196,20 +196,17 @@ class TrainPlan(LongPlan):
             estimate(algorithm, trajectory, dataclasses.replace(self.amounts, burn_in=0), console)
 
 
-def default_network(target: "Target") -> str:
-    """The first network that suits a target."""
-    return next(name for name, kind in registry.architectures().items() if kind.suits(target))
-
-
-def require_suiting(kind: type[Architecture], target: "Target") -> None:
-    """Refuse layers that cannot be built for a target."""
+def architecture_for(target: "Target", name: str | None) -> type[Architecture]:
+    """The layers of that name, or the first that suit the target; those that cannot be built for it are refused."""
+    fitting = [name for name, kind in registry.architectures().items() if kind.suits(target)]
+    kind = registry.architecture(fitting[0] if name is None else name)
     if not kind.suits(target):
-        fitting = [name for name, other in registry.architectures().items() if other.suits(target)]
         raise UserError(
             f"{kind.name} layers ({kind.meaning}) are not for the target {type(target).__name__}: use ",
             Setting("network"),
             f" {' or '.join(fitting)}.",
         )
+    return kind
 
 
 def adam(settings: OptimiserSettings, steps: int) -> "optax.GradientTransformation":
@@ -226,6 +223,11 @@ def adam(settings: OptimiserSettings, steps: int) -> "optax.GradientTransformati
 
 def built(architecture: Architecture, target: "Target", seed: int) -> "Trajectory":
     """New layers; the seed is that of the run."""
+    return drawn(lambda key: architecture.build(target, key), seed)
+
+
+def drawn(build: "Callable[[Any], Trajectory]", seed: int) -> "Trajectory":
+    """What a function builds with the key for new layers."""
     import equinox as eqx
     import jax.numpy as jnp
     import numpy as np
@@ -233,7 +235,8 @@ def built(architecture: Architecture, target: "Target", seed: int) -> "Trajector
     from dlhmc.numerics import rng
     from dlhmc.numerics.leaves import integer
 
-    def build(seed: Any) -> Any:
-        return architecture.build(target, rng.step_key(seed, rng.Purpose.MODEL, jnp.zeros((), jnp.uint32)))
+    @eqx.filter_jit
+    def built(seed: Any) -> Any:
+        return build(rng.step_key(seed, rng.Purpose.MODEL, jnp.zeros((), jnp.uint32)))
 
-    return cast("Trajectory", eqx.filter_jit(build)(integer(seed, np.uint32)))
+    return cast("Trajectory", built(integer(seed, np.uint32)))

@@ -3,14 +3,12 @@
 Labels are plain text in which _{…} and ^{…} are sub- and superscripts.
 """
 
-import csv
 import dataclasses
-import io
-import re
 from collections.abc import Sequence
 from typing import Literal
 
 from dlhmc.storage import tables
+from dlhmc.storage.tables import plain
 
 # Okabe and Ito's palette, which colour-blind readers can tell apart.
 BLACK, ORANGE, SKY, GREEN = "#000000", "#E69F00", "#56B4E9", "#009E73"
@@ -18,15 +16,6 @@ BLUE, VERMILION, PURPLE, GREY = "#0072B2", "#D55E00", "#CC79A7", "#8A8A8A"
 
 Kind = Literal["line", "steps", "points", "bars", "band"]
 Marker = Literal["o", "s", "^", "v", "D", "x"]
-
-
-def plain(label: str) -> str:
-    """A label without marks for sub- and superscripts.
-
-    >>> plain("N_{LF} τ")
-    'N_LF τ'
-    """
-    return re.sub(r"([_^])\{(.*?)\}", r"\1\2", label)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -122,15 +111,11 @@ class Table:
 
     def markdown(self) -> str:
         """For documents."""
-        header, rows = self._plain()
-        return f"{tables.markdown(header, rows)}\n\n{plain(self.caption)}\n"
+        return f"{tables.markdown(*self._plain())}\n\n{plain(self.caption)}\n"
 
     def comma_separated(self) -> str:
         """For spreadsheets."""
-        buffer = io.StringIO(newline="")
-        header, rows = self._plain()
-        csv.writer(buffer, lineterminator="\n").writerows([header, *rows])
-        return buffer.getvalue()
+        return tables.comma_separated(*self._plain())
 
     def _plain(self) -> tuple[list[str], list[list[str]]]:
         return [plain(name) for name in self.header], [[plain(cell) for cell in row] for row in self.rows]

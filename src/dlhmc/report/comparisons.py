@@ -15,12 +15,11 @@ from dlhmc.comparison.results import Entry, Quantity, Results, cheapest, in_time
 from dlhmc.comparison.table import sections
 from dlhmc.errors import UserError
 from dlhmc.report.charts import BLUE, ORANGE, PURPLE, VERMILION, Chart, Panel, Series, Table
-from dlhmc.runs.describe import target_in_words
+from dlhmc.runs.describe import symbol, target_in_words, theory_of
 from dlhmc.settings import hints_of, picked
 from dlhmc.statistics.autocorrelation import autocorrelation_function
 from dlhmc.storage.files import Archive, fingerprint
 from dlhmc.targets import Target
-from dlhmc.theories import registry
 from dlhmc.theories.contract import TargetSettings, Theory
 
 MODEL_COLOURS = (VERMILION, PURPLE, ORANGE)
@@ -67,8 +66,7 @@ class ComparedRun:
     @property
     def theory(self) -> Theory | None:
         """The theory of the target; None for one of one's own."""
-        name = str(self.results.target["target"])
-        return registry.theory(name) if name in registry.names() else None
+        return theory_of(self.results.target)
 
     @property
     def settings(self) -> TargetSettings | None:
@@ -123,11 +121,6 @@ class ComparedRun:
         if not history.size or not np.isfinite(history).all():
             raise UserError(f"{file} is damaged, or the comparison was stopped too early: '{name}' has no numbers.")
         return history
-
-
-def symbol(theory: Theory | None, name: str) -> str:
-    """A quantity or setting in the notation of the field, or by its name in words."""
-    return ({} if theory is None else theory.symbols).get(name, name.replace("_", " "))
 
 
 def label(entry: Entry) -> str:

@@ -5,8 +5,9 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from dlhmc.report.comparisons import ComparedRun, symbol
+from dlhmc.report.comparisons import ComparedRun
 from dlhmc.report.curves import Curve
+from dlhmc.runs.describe import symbol
 
 
 @dataclasses.dataclass(frozen=True)

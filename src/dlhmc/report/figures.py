@@ -108,11 +108,6 @@ class Figures:
         ]
 
 
-def figures_of(run: ComparedRun) -> Figures:
-    """Those of the theory of a comparison."""
-    return Figures() if run.theory is None else run.theory.figures()
-
-
 def grouped(runs: Sequence[ComparedRun], curves: Sequence[Curve]) -> list[tuple[Figures, Family]]:
     """All comparisons in families, each with the figures of its theory."""
     by_target: dict[str, list[ComparedRun]] = {}
@@ -120,7 +115,8 @@ def grouped(runs: Sequence[ComparedRun], curves: Sequence[Curve]) -> list[tuple[
         by_target.setdefault(run.results.target["target"], []).append(run)
     found = []
     for group in by_target.values():
-        figures = figures_of(group[0])
+        theory = group[0].theory
+        figures = Figures() if theory is None else theory.figures()
         for run in group:
             figures.require(run)
         found += [(figures, family) for family in families(group, figures.axis, curves)]

@@ -17,7 +17,8 @@ import jinja2
 import numpy as np
 from markupsafe import Markup, escape
 
-from dlhmc.report.charts import Chart, Film, HeatMap, Page, Table, plain
+from dlhmc.report.charts import Chart, Film, HeatMap, Page, Table
+from dlhmc.storage.tables import plain
 
 _SCRIPT = re.compile(r"([_^])\{([^{}]*)\}")
 _BEFORE_PERCENT = re.compile(r"(?<=\d) (?=%)")
@@ -85,10 +86,6 @@ def _rounded(value: float) -> float | None:
     return float(f"{value:.{_DIGITS_OF_MAPS}g}") if math.isfinite(value) else None
 
 
-def _picture(content: bytes) -> str:
-    return "data:image/png;base64," + base64.b64encode(content).decode()
-
-
 def _anchor(heading: str, number: int) -> str:
     """A name for links that stays readable; the number makes it unique."""
     words = re.findall(r"[a-z0-9]+", plain(heading).lower())
@@ -112,7 +109,7 @@ def _template() -> jinja2.Template:
         "scripts": with_scripts,
         "plain": plain,
         "data": data,
-        "picture": _picture,
+        "picture": lambda content: f"data:image/png;base64,{base64.b64encode(content).decode()}",
         "numeric_columns": numeric_columns,
         "anchor": _anchor,
         "kind": lambda block: type(block).__name__.lower(),

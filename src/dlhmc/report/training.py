@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 from dlhmc.plans.training import TrainPlan
 from dlhmc.report.charts import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILION, Chart, Panel, Series
-from dlhmc.report.comparisons import symbol
 from dlhmc.runs import metrics
 from dlhmc.runs.checkpoint import Checkpoints
+from dlhmc.runs.describe import symbol
 from dlhmc.runs.directory import is_of_objects, open_run, require_newest
 from dlhmc.runs.settings import TrainAmounts
 from dlhmc.settings import picked

@@ -25,7 +25,8 @@ def write(data: xr.Dataset, path: Path) -> None:
         if path.suffix == ".csv":
             _write_csv(data, temporary)
         else:
-            data.to_netcdf(temporary, engine="h5netcdf", encoding=_encoding(data))
+            compressed = {name: {"zlib": True, "complevel": 4} for name, array in data.items() if array.size > 1}
+            data.to_netcdf(temporary, engine="h5netcdf", encoding=compressed)
         temporary.replace(path)
     except OSError as error:
         raise UserError(f"{path} cannot be written: {error.strerror or error}.") from error
@@ -52,10 +53,6 @@ def read(path: Path) -> xr.Dataset:
         return xr.load_dataset(path, engine="h5netcdf")
     except Exception as error:  # HDF5 raises many kinds for damaged files
         raise UserError(f"{path} is missing or damaged: {error}.") from None
-
-
-def _encoding(data: xr.Dataset) -> dict[str, dict[str, object]]:
-    return {str(name): {"zlib": True, "complevel": 4} for name, array in data.items() if array.size > 1}
 
 
 def _write_csv(data: xr.Dataset, path: Path) -> None:

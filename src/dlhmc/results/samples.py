@@ -2,7 +2,7 @@
 
 import dataclasses
 import io
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,8 @@ from rich.console import Console
 
 from dlhmc.errors import UserError
 from dlhmc.runs.directory import require_newest
-from dlhmc.runs.history import CONFIGURATIONS, History, diagnostics_of
-from dlhmc.runs.sampling import description, open_measured
+from dlhmc.runs.history import CONFIGURATIONS, diagnostics_of
+from dlhmc.runs.sampling import MeasuredSoFar, description, open_measured
 from dlhmc.runs.summary import (
     Histories,
     Quantities,
@@ -193,9 +193,9 @@ def _plain(found: NDArray[Any]) -> Any:
     return np.asarray(found.tolist()) if found.ndim else found[()]
 
 
-def dataset(history: History, rows: int, attributes: Mapping[str, Any]) -> xr.Dataset:
-    """The first rows of a history in memory, with coordinates, units and all that is known about the run."""
-    variables = {}
+def dataset(measured: MeasuredSoFar) -> xr.Dataset:
+    """The rows of a history in memory, with coordinates, units and all that is known about the run."""
+    history, rows, variables = measured.history, measured.rows, {}
     for name in history.records:
         history.rows(name, rows).total()  # refuses a history that has lost rows
         variables[name] = variable(name, np.moveaxis(np.asarray(history.array(name)[:rows]), -1, 0))
@@ -211,7 +211,9 @@ def dataset(history: History, rows: int, attributes: Mapping[str, Any]) -> xr.Da
         dimensions = ("kept", *(f"field_{axis}" for axis in range(array.ndim - 2)), "chain")
         variables[CONFIGURATIONS] = xr.Variable(dimensions, np.asarray(array[: len(kept)]), {"units": "1"})
         coordinates["kept"] = xr.Variable("kept", kept, {"long_name": "trajectory after which it was kept"})
-    found = dict(history.attributes) | dict(attributes)
+    found = history.attributes | {"seconds": measured.seconds}
+    if measured.step_size is not None:
+        found["step_size"] = measured.step_size
     exact = Quantities.read(found, "The history").exact
     numbers = {f"{_EXACT}{name}": value for name, value in exact.items() if np.ndim(value) < 2}  # as netCDF wants it
     return xr.Dataset(variables, coordinates, found | numbers)
@@ -227,11 +229,6 @@ def variable(name: str, values: NDArray[Any]) -> xr.Variable:
 
 def load_samples(path: Path) -> Samples:
     """The measurements of a run directory, finished or not; what has lost its newest checkpoint is refused."""
-    found = open_measured(path)
-    require_newest(path, found.problems)
-    return Samples(dataset(found.history, found.rows, run_attributes(found.seconds, found.step_size)))
-
-
-def run_attributes(seconds: float, step_size: float | None) -> dict[str, float]:
-    """What is known of a run only when it has run."""
-    return {"seconds": seconds} | ({} if step_size is None else {"step_size": step_size})
+    found, problems = open_measured(path)
+    require_newest(path, problems)
+    return Samples(dataset(found))

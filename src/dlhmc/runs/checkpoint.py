@@ -23,7 +23,7 @@ R = TypeVar("R")
 #: what a run knows about a step beside its arrays
 Notes = dict[str, Any]
 #: raises UserError for notes that do not fit what else is on disk
-Check = Callable[[int, Notes], None]
+Check = Callable[[int, Notes], object]
 #: of the record beside the arrays
 FORMAT = 3
 _RECORD = "record"

@@ -13,6 +13,7 @@ from dlhmc.kernels import Kernel
 from dlhmc.numerics.leaves import by_name, digest
 from dlhmc.targets import Target
 from dlhmc.theories import registry
+from dlhmc.theories.contract import Theory
 
 
 def describe_target(target: Target) -> dict[str, Any]:
@@ -43,9 +44,9 @@ def target_in_words(described: Mapping[str, Any]) -> str:
     >>> target_in_words({"target": "Funnel", "dim": 7, "sides": [4, 6]})
     'Funnel  dim = 7  4×6'
     """
-    name = str(described.get("target", described.get("name", "")))
-    symbols = registry.theory(name).symbols if name in registry.names() else {}
-    parts = [name]
+    theory = theory_of(described)
+    symbols = {} if theory is None else theory.symbols
+    parts = [str(described.get("target", described.get("name", "")))]
     for key, value in described.items():
         if isinstance(value, list | tuple):
             parts.append("×".join(map(str, value)))
@@ -53,6 +54,17 @@ def target_in_words(described: Mapping[str, Any]) -> str:
             number = isinstance(value, int | float) and not isinstance(value, bool)
             parts.append(f"{symbols.get(key, key)} = {f'{value:g}' if number else value}")
     return "  ".join(parts)
+
+
+def theory_of(described: Mapping[str, Any]) -> Theory | None:
+    """The theory of what `describe_target` gave; None for a target of one's own."""
+    name = described.get("target", described.get("name"))
+    return registry.theory(name) if name in registry.names() else None
+
+
+def symbol(theory: Theory | None, name: str) -> str:
+    """A quantity or setting in the notation of the field, or by its name in words."""
+    return ({} if theory is None else theory.symbols).get(name, name.replace("_", " "))
 
 
 def _as_json(table: Mapping[str, Any]) -> dict[str, Any]:

@@ -66,11 +66,7 @@ class RunDirectory:
 
     def never_began(self) -> bool:
         """Whether the run died before its first checkpoint; metrics are opened right after it."""
-        return not self.metrics.exists() and not self.has_checkpoint()
-
-    def has_checkpoint(self) -> bool:
-        """Whether there is one, intact or not."""
-        return any(self.checkpoints.glob("[0-9]*.npz"))
+        return not self.metrics.exists() and not any(self.checkpoints.glob("[0-9]*.npz"))
 
     def what_is_lost(self, step: int, total: int) -> list[str]:
         """A run that has its results had reached its end: a checkpoint before it is not the newest one."""

@@ -156,19 +156,14 @@ def adapted(length: int, wanted: float) -> int:
     return length if 1 / _CHANGE_OF_LENGTH < wanted / length < _CHANGE_OF_LENGTH else max(1, round(wanted))
 
 
-class Decision(NamedTuple):
-    """What happens next, the same in all processes: each has its own clock and gets its own signals."""
+def decide_together(code: ExitCode, length: int, *, save: bool) -> tuple[ExitCode, int, bool]:
+    """What happens next, the same in all processes: each has its own clock and gets its own signals.
 
-    code: ExitCode
-    length: int
-    save: bool
-
-
-def decide_together(code: ExitCode, length: int, *, save: bool) -> Decision:
-    """Any process may end the run; the rest is decided by the first."""
+    Any of them may end the run; the rest is decided by the first.
+    """
     rows = processes.gathered((code, length, save))
     stop = next((ExitCode(row[0]) for row in rows if row[0] != ExitCode.OK), ExitCode.OK)
-    return Decision(stop, rows[0][1], bool(rows[0][2]))
+    return stop, rows[0][1], bool(rows[0][2])
 
 
 def drive(

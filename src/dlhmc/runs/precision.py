@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from dlhmc.geometry.contract import Field, Momentum, PerChain, real_dtype
 from dlhmc.kernels.contract import Kernel
 from dlhmc.numerics import rng
-from dlhmc.numerics.leaves import integer
+from dlhmc.numerics.leaves import in_double, integer
 from dlhmc.targets.contract import energy_change
 
 #: errors in the probability of acceptance that are too large: an error of δ in ΔH changes it by δ at most, and a
@@ -88,7 +88,7 @@ def check_precision(kernel: Kernel, x: NDArray[Any], seed: int, step: int) -> Pr
     acceptance_error = None
     if x.dtype in (np.float32, np.complex64):
         with jax.enable_x64(True):
-            doubled = _there(*jax.tree.map(_double, (kernel, x, np.asarray(v))))
+            doubled = _there(in_double(kernel), *in_double((jnp.asarray(x), jnp.asarray(v))))
         acceptance_error = float(np.mean(np.abs(probability - _probability(doubled))))
     distances = np.asarray(distance)[probability > 0]
     return Precision(1, acceptance_error, float(irreversibility), float(np.max(distances, initial=0.0)))
@@ -118,13 +118,6 @@ def _there(kernel: Kernel, x: Field, v: Momentum) -> PerChain:
     if trip is None:
         raise TypeError("this kernel makes no trajectories")
     return trip.energy_change
-
-
-def _double(leaf: Any) -> Any:
-    """Numbers of single precision as the same numbers of double precision."""
-    if eqx.is_inexact_array_like(leaf) and not isinstance(leaf, float):
-        return np.asarray(leaf).astype(np.complex128 if np.iscomplexobj(leaf) else np.float64)
-    return leaf
 
 
 def _probability(change: PerChain) -> NDArray[np.float64]:

@@ -120,27 +120,37 @@ def prepare(sampler: Sampler, amounts: SampleAmounts, options: ExecutionOptions 
 
 def show_results(path: Path, console: Console) -> dict[str, Any]:
     """The results so far of a run, finished or not."""
-    directory, settings = open_run("sample", path)
-    amounts = picked(SampleAmounts, settings)
-    found = measured(directory, amounts)
-    lost = [f"damaged, so these are the results of an earlier checkpoint: {problem}" for problem in found.problems]
+    found, problems = open_measured(path)
+    lost = [f"damaged, so these are the results of an earlier checkpoint: {problem}" for problem in problems]
     for text in lost:
         console.out(text, style="red", highlight=False)
-    quantities, summary = summary_of(found.history, found.rows, found.seconds, found.precision)
+    quantities, summary = summary_of(found)
     show(summary, quantities, console)
-    if found.rows < amounts.trajectories:
-        console.print(f"not finished: {found.rows} of {amounts.trajectories} trajectories")
+    if found.rows < found.wanted:
+        console.print(f"not finished: {found.rows} of {found.wanted} trajectories")
     return summary | {"warnings": summary["warnings"] + lost}
 
 
-def summary_of(
-    history: History, rows: int, seconds: float, precision: Precision | None
-) -> tuple[Quantities, dict[str, Any]]:
-    """How to read the first rows of a history, and all that they tell."""
-    attributes = history.attributes
+class MeasuredSoFar(NamedTuple):
+    """The first rows of a history, and what is known of the run that made them."""
+
+    history: History
+    rows: int
+    #: rows of the finished run
+    wanted: int
+    seconds: float
+    precision: Precision | None
+    #: of the trajectories that are measured, for kernels that have one
+    step_size: float | None
+
+
+def summary_of(found: MeasuredSoFar) -> tuple[Quantities, dict[str, Any]]:
+    """How to read the rows, and all that they tell."""
+    attributes = found.history.attributes
     quantities = Quantities.read(attributes, "The history")
     what, steps = description(attributes), attributes["leapfrog_steps"]
-    return quantities, summarise(what, quantities, stored(history, rows), steps, seconds, precision)
+    histories = stored(found.history, found.rows)
+    return quantities, summarise(what, quantities, histories, steps, found.seconds, found.precision)
 
 
 def description(attributes: Mapping[str, Any]) -> dict[str, Any]:
@@ -157,41 +167,20 @@ class _Notes(TypedDict):
     step_size: NotRequired[float]
 
 
-class MeasuredSoFar(NamedTuple):
-    """What the newest intact checkpoint of a run vouches for."""
-
-    history: History
-    rows: int
-    seconds: float
-    precision: Precision | None
-    #: what is wrong with newer checkpoints
-    problems: list[str]
-    #: of the trajectories that are measured, for kernels that have one
-    step_size: float | None = None
-
-
-def open_measured(path: Path) -> MeasuredSoFar:
-    """The measurements of a run directory."""
+def open_measured(path: Path) -> tuple[MeasuredSoFar, list[str]]:
+    """The measurements of a run directory, every one as it was written, and what is wrong with newer checkpoints."""
     directory, settings = open_run("sample", path)
-    return measured(directory, picked(SampleAmounts, settings))
-
-
-def measured(directory: RunDirectory, amounts: SampleAmounts) -> MeasuredSoFar:
-    """The measurements of a run so far, every one as it was written."""
+    amounts = picked(SampleAmounts, settings)
     history = History.open(directory.history, "r")
     checkpoints = read_only_checkpoints(directory)
     step, notes = checkpoints.newest_notes(functools.partial(require_history, amounts, history))
     rows = step - amounts.warmup
     if rows < 1:
-        raise UserError(f"{directory.path} has no measurements yet: go on with 'dlhmc resume {directory.path}'.")
-    return MeasuredSoFar(
-        history,
-        rows,
-        notes["seconds"],
-        precision_of(notes),
-        checkpoints.passed_over or directory.what_is_lost(step, amounts.warmup + amounts.trajectories),
-        notes.get("step_size"),
+        raise UserError(f"{path} has no measurements yet: go on with 'dlhmc resume {path}'.")
+    found = MeasuredSoFar(
+        history, rows, amounts.trajectories, notes["seconds"], precision_of(notes), notes.get("step_size")
     )
+    return found, checkpoints.passed_over or directory.what_is_lost(step, amounts.warmup + amounts.trajectories)
 
 
 def read_only_checkpoints(directory: RunDirectory) -> Checkpoints:
@@ -396,16 +385,25 @@ class Sampling(Work):
         return next((stop for stop in self._kept_after if stop > step), self.total)
 
     @property
-    def step_size(self) -> float:
-        """The step size of the trajectories that are measured."""
+    def step_size(self) -> float | None:
+        """The step size of the trajectories that are measured, for kernels that have one."""
         step_size = self.sampler.kernel.tunable_step_size()
         if step_size is None:
-            return math.nan
+            return None
         return math.exp(float(self.carry.tuner.log_average)) if self.sampler.tune else float(step_size)
+
+    @property
+    def so_far(self) -> MeasuredSoFar:
+        """What has been measured."""
+        return MeasuredSoFar(
+            self.history, self.measured, self._amounts.trajectories, self.seconds, self._precision, self.step_size
+        )
 
     def metrics(self) -> dict[str, float]:
         """Figures of the run so far."""
-        figures = self._monitor.metrics() | ({"step_size": self.step_size} if self.sampler.tune else {})
+        figures = self._monitor.metrics()
+        if self.sampler.tune and self.step_size is not None:
+            figures["step_size"] = self.step_size
         if self._precision is not None:
             figures["irreversibility"] = self._precision.irreversibility
             if self._precision.acceptance_error is not None:
@@ -419,19 +417,18 @@ class Sampling(Work):
     def checkpoint(self) -> tuple[Carry, Notes]:
         """Chains, tuner, the time used, rounding errors, and fingerprints of the history."""
         precision = None if self._precision is None else dataclasses.asdict(self._precision)
-        step_size = {} if math.isnan(self.step_size) else {"step_size": self.step_size}
+        step_size = {} if self.step_size is None else {"step_size": self.step_size}
         notes = {"seconds": self.seconds, "precision": precision, "history": self.history.digests()}
         return self.carry, notes | step_size
 
     def finish(self, console: Console) -> ExitCode:
         """Write summary.json and show the table."""
-        if self.sampler.kernel.tunable_step_size() is not None:
+        if self.step_size is not None:
             tuned = " (tuned)" if self.sampler.tune else ""
             console.print(f"step size {self.step_size:.4g}{tuned}", highlight=False)
         # What was written is what the disk gives back.
         require_history(self._amounts, self.history, self.total, self.checkpoint()[1])
-        amounts = self._amounts
-        quantities, summary = summary_of(self.history, amounts.trajectories, self.seconds, self._precision)
+        quantities, summary = summary_of(self.so_far)
         write_json(self._directory.summary, summary, self._directory.identity())
         if self._show_results:
             show(summary, quantities, console)

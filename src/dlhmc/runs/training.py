@@ -22,7 +22,7 @@ from dlhmc.machine.devices import Devices, spread
 from dlhmc.models import model
 from dlhmc.numerics import rng
 from dlhmc.numerics.leaves import integer, leaf, on_host
-from dlhmc.runs.checkpoint import Checkpoints, Notes
+from dlhmc.runs.checkpoint import Checkpoints
 from dlhmc.runs.directory import RunDirectory, open_run, read_json, run_directory, write_json
 from dlhmc.runs.loggers import require_loggers
 from dlhmc.runs.loop import PLAIN, ExecutionOptions, Work, execute
@@ -72,18 +72,15 @@ def prepare(
 ) -> tuple[Devices, TrainState]:
     """The first state, on the devices wanted."""
     devices = Devices(options.devices, options.split_lattice)
-    draws = first_draws(algorithm) if settled_start(algorithm.target, amounts.start) == "exact" else None
+    draws = None
+    if settled_start(algorithm.target, amounts.start) == "exact":
+        first = algorithm.target_at(jnp.zeros((), jnp.int32))
+        draws = exact_draws(jax.tree.map(lambda a: leaf(np.asarray(a)), first))
     algorithm, trajectory, draws = on_host((algorithm, trajectory, draws))
     devices.require(algorithm.target.shape, amounts.chains)
     with devices.beginning():
         state = _begin(algorithm, trajectory, draws, amounts)
     return devices, devices.copy(state)._replace(x=devices.distribute(state.x))
-
-
-def first_draws(algorithm: Algorithm) -> ExactDraws:
-    """Exact draws from the target of the first step."""
-    first = algorithm.target_at(jnp.zeros((), jnp.int32))
-    return exact_draws(jax.tree.map(lambda a: leaf(np.asarray(a)), first))
 
 
 def _begin(algorithm: Algorithm, trajectory: Trajectory, draws: ExactDraws | None, amounts: TrainAmounts) -> TrainState:
@@ -161,11 +158,6 @@ class _Notes(TypedDict):
     recent: dict[str, list[float | None]]
 
 
-def _require_sense(_: int, notes: Notes) -> None:
-    """Refuse notes that no run has written."""
-    converted(notes, _Notes, "What a checkpoint notes")
-
-
 class Training(Work):
     """Steps of Algorithm 1."""
 
@@ -204,7 +196,9 @@ class Training(Work):
     def resume(self, checkpoints: Checkpoints) -> tuple[int, dict[str, Any]]:
         """Parameters, optimiser, chains, guard, good and best parameters."""
         arrays, static = eqx.partition(self.state, eqx.is_array)
-        step, arrays, notes = checkpoints.restore(arrays, _require_sense)
+        step, arrays, notes = checkpoints.restore(
+            arrays, lambda _, notes: converted(notes, _Notes, "What a checkpoint notes")
+        )
         self.state = eqx.combine(arrays, static)
         self.seconds, self.steps_done, self._nonfinite = notes["seconds"], step, notes["nonfinite"]
         # None becomes NaN.

@@ -1,6 +1,10 @@
 """Tables as text."""
 
+import csv
+import io
+import re
 from collections.abc import Sequence
+from typing import Any
 
 
 def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -13,3 +17,19 @@ def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """
     lines = [header, ["---"] * len(header), *rows]
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+
+
+def comma_separated(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    """A table for spreadsheets."""
+    buffer = io.StringIO(newline="")
+    csv.writer(buffer, lineterminator="\n").writerows([header, *rows])
+    return buffer.getvalue()
+
+
+def plain(label: str) -> str:
+    """A label without marks for sub- and superscripts.
+
+    >>> plain("N_{LF} τ")
+    'N_LF τ'
+    """
+    return re.sub(r"([_^])\{(.*?)\}", r"\1\2", label)

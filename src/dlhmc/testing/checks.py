@@ -5,9 +5,8 @@ double precision, and raise `ConformanceError` with all sentences.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -16,7 +15,6 @@ from numpy.typing import NDArray
 from dlhmc.geometry.contract import Field, Momentum
 from dlhmc.targets.contract import Target
 
-T = TypeVar("T")
 Problems = Iterator[str]
 CHAINS = 3
 
@@ -68,15 +66,3 @@ def example(target: Target, chains: int = CHAINS) -> Field:
 def momentum(target: Target, x: Field, seed: int = 1) -> Momentum:
     """Momenta for configurations in double precision."""
     return target.geometry.momentum(jax.random.key(seed), x.shape[-1], jnp.dtype(jnp.float64))
-
-
-def in_double(tree: T) -> T:
-    """The same with all numbers in double precision."""
-
-    def doubled(a: Any) -> Any:
-        if not eqx.is_inexact_array(a):
-            return a
-        return jnp.asarray(a, jnp.complex128 if jnp.iscomplexobj(a) else jnp.float64)
-
-    result: T = jax.tree.map(doubled, tree)
-    return result

@@ -8,7 +8,8 @@ import numpy as np
 
 from dlhmc.kernels.contract import Info, Kernel
 from dlhmc.kernels.dlhmc import DLHMC
-from dlhmc.testing.checks import Checked, Problems, as_numbers, example, in_double, run_checks
+from dlhmc.numerics.leaves import in_double
+from dlhmc.testing.checks import Checked, Problems, as_numbers, example, run_checks
 from dlhmc.testing.stationarity import check_stationarity
 from dlhmc.testing.trajectory import round_trips
 

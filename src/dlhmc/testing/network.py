@@ -14,8 +14,9 @@ from dlhmc.layers import LayerStack, LeapfrogLayer, PositionRule
 from dlhmc.layers.masks import random_mask
 from dlhmc.layers.position import RULES, default_rule
 from dlhmc.networks.contract import SQT, Network, NetworkFactory, Zeta
+from dlhmc.numerics.leaves import in_double
 from dlhmc.targets.contract import Target
-from dlhmc.testing.checks import CHAINS, Checked, Problems, as_numbers, example, far, in_double, run_checks
+from dlhmc.testing.checks import CHAINS, Checked, Problems, as_numbers, example, far, run_checks
 from dlhmc.testing.trajectory import jacobians_agree, round_trips, with_random_weights
 
 

@@ -222,12 +222,8 @@ def check_target(target: Target) -> Checked:
     skipped = []
     if target.exact_draws() is None or not target.exact():
         skipped.append("exact results: the target has no exact draws or no exact values")
-    checks = {name: _deferred(check, target) for name, check in TARGET_CHECKS.items()}
+    checks = {name: lambda check=check: check(target, example(target)) for name, check in TARGET_CHECKS.items()}
     return run_checks(target, checks, skipped)
-
-
-def _deferred(check: Callable[[Target, Field], Problems], target: Target) -> Callable[[], Problems]:
-    return lambda: check(target, example(target))
 
 
 def check_observable(observable: Observable, target: Target, name: str = "the observable") -> Checked:

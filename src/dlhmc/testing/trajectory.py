@@ -1,6 +1,5 @@
 """Checks of layers and position rules: inverses, and log|J| against autodiff."""
 
-from collections.abc import Callable
 from typing import TypeVar
 
 import equinox as eqx
@@ -11,8 +10,9 @@ from jaxtyping import Array
 
 from dlhmc.geometry import Field, FlatSpace, Momentum, Torus
 from dlhmc.layers import Phase, PositionRule, Trajectory
+from dlhmc.numerics.leaves import in_double
 from dlhmc.targets.contract import Target
-from dlhmc.testing.checks import Checked, Problems, as_numbers, example, in_double, momentum, run_checks
+from dlhmc.testing.checks import Checked, Problems, as_numbers, example, momentum, run_checks
 
 T = TypeVar("T")
 
@@ -85,15 +85,11 @@ def check_trajectory(trajectory: Trajectory, target: Target) -> Checked:
     """A trajectory must be undone by its inverse and know its log|J|, with the parameters it has and with others."""
     checks = {}
     for label, scale in (("as it is", 0.0), ("with other parameters", 0.3)):
-        checks[f"inverse, {label}"] = _deferred(round_trips, trajectory, target, scale)
-        checks[f"Jacobian, {label}"] = _deferred(jacobians_agree, trajectory, target, scale)
+        for name, check in (("inverse", round_trips), ("Jacobian", jacobians_agree)):
+            checks[f"{name}, {label}"] = lambda check=check, scale=scale: check(
+                with_random_weights(in_double(trajectory), scale), target
+            )
     return run_checks(trajectory, checks)
-
-
-def _deferred(
-    check: Callable[[Trajectory, Target], Problems], trajectory: Trajectory, target: Target, scale: float
-) -> Callable[[], Problems]:
-    return lambda: check(with_random_weights(in_double(trajectory), scale), target)
 
 
 def round_trips(trajectory: Trajectory, target: Target) -> Problems:
