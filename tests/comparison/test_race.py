@@ -20,7 +20,7 @@ from dlhmc.comparison.table import markdown
 from dlhmc.errors import ExitCode, UserError
 from dlhmc.geometry.flat import FlatSpace
 from dlhmc.kernels import HMC, Exact, Info, Kernel
-from dlhmc.runs.directory import run_kind
+from dlhmc.runs.directory import Place, run_kind
 from dlhmc.runs.loop import ExecutionOptions
 from dlhmc.settings import read_table
 from dlhmc.targets import Moment, Target
@@ -151,8 +151,8 @@ SHORT = CompareSettings(integrators=("leapfrog",), lengths=(1.0,), step_sizes=(0
 
 def outcome(target, kernels=None, path=None):
     given = [contestant_of(name, kernel) for name, kernel in (kernels or {}).items()]
-    config = settings_of_objects(target, kernels or {}, SHORT)
-    return compare(target, SHORT, given, None, config, path, Console(file=io.StringIO()), ExecutionOptions(quiet=True))
+    place = None if path is None else Place(path, settings_of_objects(target, kernels or {}, SHORT))
+    return compare(target, SHORT, given, None, place, Console(file=io.StringIO()), ExecutionOptions(quiet=True))
 
 
 def test_chains_that_freeze_where_a_hot_start_left_them_get_a_warning(tmp_path):

@@ -45,7 +45,7 @@ def samples():
     loops = np.stack([noise, noise + 1]).transpose(2, 3, 0, 1)  # an observable that is a matrix
     variables["loops"] = (("chain", "trajectory", "loops_0", "loops_1"), loops)
     about = {"kernel": "made up", "leapfrog_steps": 4, "seconds": 1.0, "seed": 1, "warmup": 0} | describe_target(TARGET)
-    about["quantities"] = json.dumps(Quantities.of(TARGET).to_json())
+    about["quantities"] = Quantities.of(TARGET).to_json()
     about["diagnostics"] = json.dumps(["accepted", "energy_change", "nonfinite"])
     coordinates = {"chain": np.arange(CHAINS), "trajectory": np.arange(1, ROWS + 1)}
     return dlhmc.Samples(xr.Dataset(variables, coordinates, about))

@@ -44,7 +44,7 @@ def steps(shift=0.0):
 
 def history(path, records, quantities=QUANTITIES, **attributes):
     rows = {name: np.zeros(values.shape[1:], values.dtype) for name, values in records.items()}
-    about = {"kernel": "made up", "quantities": json.dumps(quantities.to_json()), "leapfrog_steps": 4} | attributes
+    about = {"kernel": "made up", "quantities": quantities.to_json(), "leapfrog_steps": 4} | attributes
     made = History.create(path, ROWS, rows, [], np.zeros((2, CHAINS)), about)
     made.write(0, records)
     made.verify((ROWS, CHAINS), ROWS, 0, made.digests())

@@ -14,6 +14,7 @@ from dlhmc.comparison.settings import CompareSettings
 from dlhmc.errors import UserError
 from dlhmc.kernels import Kernel
 from dlhmc.names import Scheme
+from dlhmc.runs.directory import Place
 from dlhmc.settings import hints_of, require_known
 from dlhmc.targets import Target
 from dlhmc.theories import registry
@@ -106,16 +107,10 @@ def compare(
     )
     moves = _rivals(target, rivals)
     options, console = shown(progress, None, None)
-    results, code = command.compare(
-        target,
-        settings,
-        [contestant_of(name, kernel) for name, kernel in given.items()],
-        moves,
-        command.settings_of_objects(target, given, settings, moves),
-        None if out is None else Path(out),
-        console,
-        options,
-    )
+    contestants = [contestant_of(name, kernel) for name, kernel in given.items()]
+    config = command.settings_of_objects(target, given, settings, moves)
+    place = None if out is None else Place(Path(out), config)
+    results, code = command.compare(target, settings, contestants, moves, place, console, options)
     done = f"{results.seconds:.0f} of {budget:g} seconds"
     return cast(Comparison, conclude(Comparison(results), code, done, None))
 

@@ -2,7 +2,7 @@
 
 import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from rich.console import Console
 
 from dlhmc.errors import ExitCode, UserError
+from dlhmc.runs.directory import Place
 from dlhmc.runs.loop import ExecutionOptions
 from dlhmc.runs.progress import Callback
 
@@ -38,15 +39,15 @@ def shown(progress: Progress, devices: int | None, time_limit: float | None) -> 
 
 
 @contextmanager
-def directory_for(out: str | Path | None, *, resume: bool) -> Iterator[Path]:
+def place_for(out: str | Path | None, settings: Mapping[str, Any], *, resume: bool) -> Iterator[Place]:
     """Where a run writes; a temporary place if nobody says where."""
     if out is not None:
-        yield Path(out)
+        yield Place(Path(out), settings, resuming=resume)
         return
     if resume:
         raise UserError("resume goes on with the run in a directory: give out.")
     with tempfile.TemporaryDirectory(prefix="dlhmc-") as temporary:
-        yield Path(temporary) / "run"
+        yield Place(Path(temporary) / "run", settings)
 
 
 def conclude(result: Any, code: ExitCode, done: str, out: str | Path | None) -> Any:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import cast
 
-from dlhmc.api.running import Progress, conclude, directory_for, is_double, shown
+from dlhmc.api.running import Progress, conclude, is_double, place_for, shown
 from dlhmc.errors import ExitCode, UserError
 from dlhmc.kernels import Kernel
 from dlhmc.names import Start
@@ -80,10 +80,8 @@ def sample(
     )
     described = {"kernel": describe_kernel(kernel)["kernel"], "tune": sampler.tune, "fingerprint": fingerprint(kernel)}
     options, console = shown(progress, devices, time_limit)
-    with directory_for(out, resume=resume) as path:
-        work, code = sampling.sample(
-            sampler, amounts, merged(described, amounts), path, console, options, resuming=resume, show_results=False
-        )
+    with place_for(out, merged(described, amounts), resume=resume) as place:
+        work, code = sampling.sample(sampler, amounts, place, console, options, show_results=False)
         result = Samples(dataset(work.so_far)) if work.measured else None
     if code == ExitCode.ALARM and result is not None:
         warnings.warn(" ".join(result.summary()["alarms"]), stacklevel=2)

@@ -10,7 +10,7 @@ import optax
 import xarray as xr
 
 from dlhmc.api.building import architecture_of, build_trajectory
-from dlhmc.api.running import Progress, conclude, directory_for, is_double, shown
+from dlhmc.api.running import Progress, conclude, is_double, place_for, shown
 from dlhmc.errors import Setting, UserError
 from dlhmc.kernels import DLHMC
 from dlhmc.layers import Trajectory
@@ -149,19 +149,8 @@ def train(
         "fingerprint": fingerprint((target, couplings, trajectory)),
     }
     options, console = shown(progress, devices, time_limit)
-    with directory_for(out, resume=resume) as path:
-        work, code = training.train(
-            algorithm,
-            trajectory,
-            amounts,
-            description,
-            merged(table, amounts),
-            path,
-            console,
-            options,
-            resuming=resume,
-            silent=True,
-        )
+    with place_for(out, merged(table, amounts), resume=resume) as place:
+        work, code = training.train(algorithm, trajectory, amounts, description, place, console, options, silent=True)
     records = {
         name: np.concatenate([rows[name] for rows in work.records] or [np.zeros(0)]) for name in algorithm.record_names
     }

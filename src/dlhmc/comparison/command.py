@@ -21,7 +21,7 @@ from dlhmc.geometry.contract import Field
 from dlhmc.kernels import Exact, Kernel
 from dlhmc.numerics.leaves import integer
 from dlhmc.runs import describe
-from dlhmc.runs.directory import RunDirectory, new_run, open_run, read_json, write_json
+from dlhmc.runs.directory import Place, RunDirectory, open_run, read_json, run_directory, write_json
 from dlhmc.runs.engine import begin
 from dlhmc.runs.interruption import Interruption, watch_signals
 from dlhmc.runs.loop import PLAIN, ExecutionOptions
@@ -42,18 +42,14 @@ def compare(
     settings: CompareSettings,
     given: Sequence[Contestant],
     rivals: Rivals | None,
-    config: Mapping[str, Any],
-    path: Path | None,
+    place: Place | None,
     console: Console,
     options: ExecutionOptions = PLAIN,
-    *,
-    inputs: Mapping[str, Path] | None = None,
 ) -> tuple[Results, ExitCode]:
     """Race HMC of the grid, a theory's `rivals` and the samplers `given`, in the precision that JAX is set to.
 
-    Tables and histories are left in a new directory, unless `path` is None; `config` is what config.toml says of it.
-    Ctrl-C ends the race, and what there is so far is the result; the code tells. Of the options those count that are
-    about what is shown.
+    Tables and histories are left in a new directory, if there is a place for it. Ctrl-C ends the race, and what there
+    is so far is the result; the code tells. Of the options those count that are about what is shown.
     """
     draws = target.exact_draws()
     exact = [exact_contestant(target, draws)] if settings.exact and draws is not None else []
@@ -69,7 +65,7 @@ def compare(
     def shown(title: str, total: int) -> Display:
         return Display(console, title, total, quiet=options.quiet, callback=options.progress)
 
-    directory = nullcontext() if path is None else new_run(KIND, config, path, inputs)
+    directory = nullcontext() if place is None else run_directory(KIND, place)
     with directory, watch_signals() as interruption:
         runners = _line_up(target, settings, rivals, [*exact, *given], start, shown, interruption)
         display = shown("seconds", math.ceil(settings.budget))
@@ -78,8 +74,8 @@ def compare(
         results = evaluate(
             target, runners, settings, seconds, exact_starts=draws is not None, interrupted=bool(interruption)
         )
-        if path is not None:
-            results = _write(results, runners, path)
+        if place is not None:
+            results = _write(results, runners, place.path)
     return results, interruption.exit_code
 
 

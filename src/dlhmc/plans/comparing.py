@@ -78,7 +78,7 @@ class ComparePlan(Plan):
 
         from dlhmc.comparison import table
         from dlhmc.comparison.command import compare
-        from dlhmc.runs.directory import RunDirectory
+        from dlhmc.runs.directory import Place, RunDirectory
         from dlhmc.runs.loop import PLAIN
 
         options = options or PLAIN
@@ -87,9 +87,8 @@ class ComparePlan(Plan):
             target = self.target.build()
             # Before the directory is made: a model that does not fit leaves nothing behind.
             models, inputs = self.models(target)
-            results, code = compare(
-                target, self.settings, models, self.rivals, self.table(), path, console, options, inputs=inputs
-            )
+            place = Place(path, self.table(), inputs)
+            results, code = compare(target, self.settings, models, self.rivals, place, console, options)
         if not options.quiet:
             table.show(results, console)
             console.out(f"written to {path}", highlight=False)

@@ -116,22 +116,14 @@ class SamplePlan(LongPlan):
         """Do it, in a directory."""
         import jax
 
+        from dlhmc.runs.directory import Place
         from dlhmc.runs.loop import PLAIN
         from dlhmc.runs.sampling import sample
 
         with jax.enable_x64(self.amounts.float64):
             sampler, inputs = self.build()
-            return sample(
-                sampler,
-                self.amounts,
-                self.table(),
-                path,
-                console,
-                options or PLAIN,
-                inputs=inputs,
-                resuming=resuming,
-                show_results=show_results,
-            )
+            place = Place(path, self.table(), inputs, resuming)
+            return sample(sampler, self.amounts, place, console, options or PLAIN, show_results=show_results)
 
     @classmethod
     def check(cls, path: Path, console: "Console") -> "tuple[ExitCode, dict[str, Any]]":

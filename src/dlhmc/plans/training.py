@@ -165,6 +165,7 @@ class TrainPlan(LongPlan):
         import jax
 
         from dlhmc.models.model import describe
+        from dlhmc.runs.directory import Place
         from dlhmc.runs.loop import PLAIN
         from dlhmc.runs.training import train
 
@@ -172,18 +173,8 @@ class TrainPlan(LongPlan):
         description = describe(self.architecture, target, symmetric=self.objective.symmetric)
         with jax.enable_x64(self.amounts.float64):
             algorithm, trajectory, inputs = self.build(resuming=resuming)
-            return train(
-                algorithm,
-                trajectory,
-                self.amounts,
-                description,
-                self.table(),
-                path,
-                console,
-                options or PLAIN,
-                inputs=inputs,
-                resuming=resuming,
-            )
+            place = Place(path, self.table(), inputs, resuming)
+            return train(algorithm, trajectory, self.amounts, description, place, console, options or PLAIN)
 
     def estimate(self, console: "Console") -> None:
         """Print what the run would take."""

@@ -63,7 +63,7 @@ def measure(configurations: Any, target: Target) -> Measurements:
             name, np.moveaxis(values.reshape(*values.shape[:-1], chains, rows), (-2, -1), (0, 1))
         )
     what = {"kernel": "configurations"} | describe_target(target)
-    more = {"quantities": json.dumps(Quantities.of(target).to_json()), "versions": json.dumps(versions())}
+    more = {"quantities": Quantities.of(target).to_json(), "versions": json.dumps(versions())}
     more["diagnostics"] = "[]"
     coordinates = {"chain": np.arange(chains), "trajectory": np.arange(1, rows + 1)}
     return Measurements(xr.Dataset(variables, coordinates, what | more))

@@ -12,7 +12,7 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
-from typing import IO, Any, TypedDict
+from typing import IO, Any, NamedTuple, TypedDict
 
 from dlhmc.errors import UserError
 from dlhmc.settings import converted, read_table, to_toml
@@ -95,6 +95,17 @@ class RunDirectory:
             raise UserError(f"{self.path} was removed while the run was going on: what it had saved is gone.")
 
 
+class Place(NamedTuple):
+    """Where a run writes: a new directory, or that of a run to go on with."""
+
+    path: Path
+    #: what config.toml says
+    settings: Mapping[str, Any]
+    #: files that it reads, by name
+    inputs: Mapping[str, Path] | None = None
+    resuming: bool = False
+
+
 @contextmanager
 def new_run(
     kind: str, settings: Mapping[str, Any], path: Path, inputs: Mapping[str, Path] | None = None
@@ -132,15 +143,9 @@ def old_run(kind: str, path: Path) -> Iterator[tuple[RunDirectory, dict[str, Any
 
 
 @contextmanager
-def run_directory(
-    kind: str,
-    settings: Mapping[str, Any],
-    path: Path,
-    inputs: Mapping[str, Path] | None = None,
-    *,
-    resuming: bool,
-) -> Iterator[RunDirectory]:
+def run_directory(kind: str, place: Place) -> Iterator[RunDirectory]:
     """The directory of a run: a new one, or one to go on with that has the same settings and inputs."""
+    path, settings, inputs, resuming = place
     if not resuming:
         with new_run(kind, settings, path, inputs) as directory:
             yield directory

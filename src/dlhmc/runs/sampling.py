@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from dlhmc.errors import ExitCode, Setting, UserError
-from dlhmc.geometry.contract import Field
 from dlhmc.kernels.contract import Kernel
 from dlhmc.machine import processes
 from dlhmc.machine.devices import Devices, own_part
@@ -24,7 +23,7 @@ from dlhmc.names import Start
 from dlhmc.numerics.leaves import integer, leaf, on_host
 from dlhmc.runs.checkpoint import Checkpoints, Notes
 from dlhmc.runs.describe import describe_kernel
-from dlhmc.runs.directory import RunDirectory, open_run, run_directory, versions, write_json
+from dlhmc.runs.directory import Place, RunDirectory, open_run, run_directory, versions, write_json
 from dlhmc.runs.engine import NOTHING, Carry, Measured, Schedule, advance, begin, diagnostics
 from dlhmc.runs.history import History
 from dlhmc.runs.loop import PLAIN, ExecutionOptions, Work, execute
@@ -33,7 +32,7 @@ from dlhmc.runs.precision import TOLERANCE, Precision, check_precision
 from dlhmc.runs.settings import SampleAmounts
 from dlhmc.runs.summary import Quantities, show, show_alarms, stored, summarise
 from dlhmc.settings import converted, picked
-from dlhmc.targets.contract import ExactDraws, Observed, Target
+from dlhmc.targets.contract import ExactDraws, Target
 
 # Records of a chunk wait in memory until it is done: at most this many numbers of each kind.
 _BUFFER_NUMBERS = 2**19
@@ -58,15 +57,6 @@ class Sampler(NamedTuple):
         """What is sampled."""
         return self.kernel.target
 
-    def observe(self, x: Field) -> dict[str, Observed]:
-        """All that is measured of configurations."""
-        return self.target.observables(x) | {name: function(x) for name, function in self.measured.items()}
-
-    @property
-    def quantities(self) -> Quantities:
-        """How to read what is recorded."""
-        return Quantities.of(self.target, self.measured)
-
 
 def exact_draws(target: Target) -> ExactDraws:
     """Exact draws, where they are asked for."""
@@ -84,26 +74,20 @@ def settled_start(target: Target, start: Start | None) -> Start:
 def sample(
     sampler: Sampler,
     amounts: SampleAmounts,
-    settings: Mapping[str, Any],
-    path: Path,
+    place: Place,
     console: Console,
     options: ExecutionOptions = PLAIN,
     *,
-    inputs: Mapping[str, Path] | None = None,
-    resuming: bool = False,
     show_results: bool = True,
 ) -> tuple["Sampling", ExitCode]:
-    """Run in a directory, in the precision that JAX is set to; `settings` are what config.toml says of it.
-
-    Progress and the table of results are shown, or not; the work is returned.
-    """
+    """Run in the precision that JAX is set to; the table of results is shown, or not, and the work is returned."""
     if sampler.tune:
         amounts.require_warmup()
     # Before anything is written: the chains may not be shared.
     devices, carry = prepare(sampler, amounts, options)
-    with run_directory("sample", settings, path, inputs, resuming=resuming) as directory:
+    with run_directory("sample", place) as directory:
         work = Sampling(sampler, amounts, directory, devices, carry, options, show_results=show_results)
-        return work, execute(work, directory, console, options, resuming=resuming, chunk=amounts.chunk)
+        return work, execute(work, directory, console, options, resuming=place.resuming, chunk=amounts.chunk)
 
 
 def prepare(sampler: Sampler, amounts: SampleAmounts, options: ExecutionOptions = PLAIN) -> tuple[Devices, Carry]:
@@ -285,8 +269,9 @@ class Sampling(Work):
 
     def _numbers(self) -> int:
         """Of the largest record of a trajectory."""
-        shapes = eqx.filter_eval_shape(self.sampler.observe, self.carry.state.x)
-        return max(self._amounts.chains, *(math.prod(shape.shape) for shape in shapes.values()))
+        observables = (self.sampler.target.observables, *self.sampler.measured.values())
+        shapes = eqx.filter_eval_shape(lambda x: [function(x) for function in observables], self.carry.state.x)
+        return max(self._amounts.chains, *(math.prod(record.shape) for record in jax.tree.leaves(shapes)))
 
     def create(self) -> None:
         """The empty history of a new run."""
@@ -313,7 +298,7 @@ class Sampling(Work):
             "start": settled_start(self.sampler.target, amounts.start),
             "warmup": amounts.warmup,
             "seed": amounts.seed,
-            "quantities": json.dumps(self.sampler.quantities.to_json()),
+            "quantities": Quantities.of(self.sampler.target, self.sampler.measured).to_json(),
             "diagnostics": json.dumps(sorted(eqx.filter_eval_shape(diagnostics, info))),
             "versions": json.dumps(versions()),
         }

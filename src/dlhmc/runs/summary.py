@@ -70,9 +70,9 @@ class Quantities:
             {name: np.asarray(exact[name]).tolist() for name in target.moments if name in exact},
         )
 
-    def to_json(self) -> dict[str, Any]:
-        """As plain tables."""
-        return dataclasses.asdict(self)
+    def to_json(self) -> str:
+        """For a store or a file."""
+        return json.dumps(dataclasses.asdict(self))
 
     @classmethod
     def read(cls, attributes: Mapping[Any, Any], what: str) -> Self:

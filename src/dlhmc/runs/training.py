@@ -23,7 +23,7 @@ from dlhmc.models import model
 from dlhmc.numerics import rng
 from dlhmc.numerics.leaves import integer, leaf, on_host
 from dlhmc.runs.checkpoint import Checkpoints
-from dlhmc.runs.directory import RunDirectory, open_run, read_json, run_directory, write_json
+from dlhmc.runs.directory import Place, RunDirectory, open_run, read_json, run_directory, write_json
 from dlhmc.runs.loggers import require_loggers
 from dlhmc.runs.loop import PLAIN, ExecutionOptions, Work, execute
 from dlhmc.runs.progress import format_duration
@@ -45,26 +45,23 @@ def train(
     trajectory: Trajectory,
     amounts: TrainAmounts,
     description: Mapping[str, Any],
-    settings: Mapping[str, Any],
-    path: Path,
+    place: Place,
     console: Console,
     options: ExecutionOptions = PLAIN,
     *,
-    inputs: Mapping[str, Path] | None = None,
-    resuming: bool = False,
     silent: bool = False,
 ) -> tuple["Training", ExitCode]:
-    """Train in a directory, in the precision that JAX is set to; the work is returned.
+    """Train in the precision that JAX is set to; the work is returned.
 
-    `description` is what the model file will say of itself, `settings` what config.toml says of the run. A silent run
-    keeps its records for the one who called it, and prints nothing at its end.
+    `description` is what the model file will say of itself. A silent run keeps its records for the one who called it,
+    and prints nothing at its end.
     """
     require_loggers(tensorboard=amounts.tensorboard, wandb=amounts.wandb)
     devices, state = prepare(algorithm, trajectory, amounts, options)
-    with run_directory("train", settings, path, inputs, resuming=resuming) as directory:
+    with run_directory("train", place) as directory:
         work = Training(on_host(algorithm), amounts, directory, devices, state, dict(description))
         work.silent = silent
-        return work, execute(work, directory, console, options, resuming=resuming, chunk=amounts.chunk)
+        return work, execute(work, directory, console, options, resuming=place.resuming, chunk=amounts.chunk)
 
 
 def prepare(
