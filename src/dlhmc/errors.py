@@ -2,40 +2,41 @@
 
 import enum
 import importlib
+from itertools import zip_longest
 from typing import Any
 
 
 class Setting(str):
-    """The name of a setting in a sentence: `step_size` in Python, `--step-size` on the command line."""
+    """The name of a setting in the f-string of a sentence: `step_size` in Python, `--step-size` on the command line."""
 
     __slots__ = ()
 
-    @property
-    def option(self) -> str:
-        """As the command line spells it."""
-        return f"--{self.replace('_', '-')}"
+    def __format__(self, _: str) -> str:
+        return f"\0{self!s}\0"
 
 
 class UserError(Exception):
     """One sentence that says what is wrong and what to do; shown without a traceback.
 
-    Its parts are texts and names of settings, so that it fits Python and the command line alike.
+    Settings that it names fit Python and the command line alike.
 
-    >>> error = UserError(Setting("step_size"), " is 0, but must be positive.")
+    >>> error = UserError(f"{Setting('step_size')} is 0, but must be positive.")
     >>> str(error), error.on_command_line()
     ('step_size is 0, but must be positive.', '--step-size is 0, but must be positive.')
     """
 
     def __init__(self, *parts: str) -> None:
         super().__init__(*parts)
-        self.parts = parts
+        # Every other one is the name of a setting.
+        self._parts = "".join(map(format, parts)).split("\0")
 
     def __str__(self) -> str:
-        return "".join(self.parts)
+        return "".join(self._parts)
 
     def on_command_line(self) -> str:
         """The sentence with options in place of arguments."""
-        return "".join(part.option if isinstance(part, Setting) else part for part in self.parts)
+        options = [f"--{name.replace('_', '-')}" for name in self._parts[1::2]]
+        return "".join(part for pair in zip_longest(self._parts[::2], options, fillvalue="") for part in pair)
 
 
 def required(package: str, extra: str, what: str) -> Any:
@@ -44,7 +45,7 @@ def required(package: str, extra: str, what: str) -> Any:
         return importlib.import_module(package)
     except ImportError:
         advice = f"pip install 'dlhmc[{extra}]'"
-        raise UserError(what, f" needs the package {package}, which is not installed: {advice}.") from None
+        raise UserError(f"{what} needs the package {package}, which is not installed: {advice}.") from None
 
 
 class ExitCode(enum.IntEnum):

@@ -51,7 +51,7 @@ class Settings:
     def require(self, good: bool, name: str, wanted: str) -> None:
         """Refuse a value with one sentence; for limits that no type can say."""
         if not good:
-            raise UserError(Setting(name), f" is {shown(getattr(self, name))}, but must be {wanted}.")
+            raise UserError(f"{Setting(name)} is {shown(getattr(self, name))}, but must be {wanted}.")
 
 
 def hints_of(kind: type[Any]) -> dict[str, Any]:
@@ -79,7 +79,7 @@ def _fitting(name: str, value: object, hint: Any) -> Any:
     try:
         return msgspec.convert(value, hint, strict=True)
     except (msgspec.ValidationError, OverflowError, ValueError):
-        raise UserError(Setting(name), f" is {shown(value)}, but must be {in_words(hint)}.") from None
+        raise UserError(f"{Setting(name)} is {shown(value)}, but must be {in_words(hint)}.") from None
 
 
 def shown(value: object) -> str:

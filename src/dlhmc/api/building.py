@@ -47,7 +47,7 @@ def build_trajectory(
     if own_network is None and own_rule is None:
         return built(architecture, target, seed)
     if not isinstance(architecture, DenseArchitecture):
-        raise UserError(Setting("rule"), f" is for leapfrog layers, which {architecture.name} layers are not.")
+        raise UserError(f"{Setting('rule')} is for leapfrog layers, which {architecture.name} layers are not.")
     return drawn(lambda key: architecture.layers(target, key, own_network, own_rule), seed)
 
 

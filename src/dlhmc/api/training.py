@@ -172,7 +172,7 @@ def _schedules(
         if name not in target.couplings or name == "gamma":
             known = ", ".join(coupling for coupling in target.couplings if coupling != "gamma") or "none"
             raise UserError(
-                Setting("schedules"), f" has one for '{name}', but the couplings of this target are: {known}."
+                f"{Setting('schedules')} has one for '{name}', but the couplings of this target are: {known}."
             )
     if "gamma" not in target.couplings:
         if gamma is not None and gamma != 1.0:

@@ -42,7 +42,11 @@ def options_of(command: type[Any]) -> dict[str, tuple[str, ...]]:
 
 def script(shell: Shell, commands: Mapping[str, Mapping[str, Iterable[str]]]) -> str:
     """What a shell has to read: the commands with their options and the values of these."""
-    return {"bash": _bash, "zsh": _zsh}[shell](commands)
+    options, values = [], []
+    for command, choices in commands.items():
+        options.append(f"        {command}) options='{_words([*choices, '--help'])}' ;;")
+        values += [f"        '{command} {option}') values='{_words(few)}' ;;" for option, few in choices.items() if few]
+    return {"bash": _bash, "zsh": _zsh}[shell](_words(commands), "\n".join(options), "\n".join(values))
 
 
 def _unwrap(hint: Any) -> tuple[tuple[Any, ...], Any]:
@@ -72,44 +76,27 @@ def _words(shell_words: Iterable[str]) -> str:
     return " ".join(words)
 
 
-def _cases(commands: Mapping[str, Mapping[str, Iterable[str]]], indent: str) -> str:
-    """Lines of a shell's `case $command` that set `words`, and `values` of the option before."""
-    lines = []
-    for command, options in commands.items():
-        lines.append(f"{indent}{command}) words='{_words([*options, '--help'])}' ;;")
-    return "\n".join(lines)
-
-
-def _values(commands: Mapping[str, Mapping[str, Iterable[str]]], indent: str) -> str:
-    lines = []
-    for command, options in commands.items():
-        for option, values in options.items():
-            if chosen := _words(values):
-                lines.append(f"{indent}'{command} {option}') values='{chosen}' ;;")
-    return "\n".join(lines)
-
-
-def _bash(commands: Mapping[str, Mapping[str, Iterable[str]]]) -> str:
+def _bash(commands: str, options: str, values: str) -> str:
     return f"""\
 # dlhmc completion bash: source this file, or put it into ~/.local/share/bash-completion/completions/dlhmc
 _dlhmc() {{
     local current=${{COMP_WORDS[COMP_CWORD]}} previous=${{COMP_WORDS[COMP_CWORD - 1]}} command=${{COMP_WORDS[1]}}
-    local words='' values=''
+    local options='' values=''
     COMPREPLY=()
     if ((COMP_CWORD == 1)); then
-        COMPREPLY=($(compgen -W '{_words(commands)} --help --version' -- "$current"))
+        COMPREPLY=($(compgen -W '{commands} --help --version' -- "$current"))
         return
     fi
     case $command in
-{_cases(commands, " " * 8)}
+{options}
     esac
     case "$command $previous" in
-{_values(commands, " " * 8)}
+{values}
     esac
     if [[ $values && $current != -* ]]; then
         COMPREPLY=($(compgen -W "$values" -- "$current"))
     elif [[ $current == -* ]]; then
-        COMPREPLY=($(compgen -W "$words" -- "$current"))
+        COMPREPLY=($(compgen -W "$options" -- "$current"))
     fi
 }}
 # Where nothing of ours fits, files do.
@@ -117,21 +104,21 @@ complete -o default -F _dlhmc dlhmc
 """
 
 
-def _zsh(commands: Mapping[str, Mapping[str, Iterable[str]]]) -> str:
+def _zsh(commands: str, options: str, values: str) -> str:
     return f"""\
 #compdef dlhmc
 # dlhmc completion zsh: put this into a file _dlhmc in a folder of $fpath, or source it after compinit
 _dlhmc() {{
     local command=${{words[2]}} previous=${{words[CURRENT-1]}} options='' values=''
     if ((CURRENT == 2)); then
-        compadd -- {_words(commands)} --help --version
+        compadd -- {commands} --help --version
         return
     fi
     case $command in
-{_cases(commands, " " * 8).replace(" words=", " options=")}
+{options}
     esac
     case "$command $previous" in
-{_values(commands, " " * 8)}
+{values}
     esac
     if [[ -n $values && $PREFIX != -* ]]; then
         compadd -- ${{=values}}

@@ -41,6 +41,5 @@ class CompareSettings(Settings):
         """HMC needs steps of some size."""
         super().__post_init__()
         if not self.acceptances and not self.step_sizes:
-            raise UserError(
-                "HMC needs steps of some size: give ", Setting("acceptances"), " or ", Setting("step_sizes"), "."
-            )
+            either = f"{Setting('acceptances')} or {Setting('step_sizes')}"
+            raise UserError(f"HMC needs steps of some size: give {either}.")

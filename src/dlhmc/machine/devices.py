@@ -38,17 +38,17 @@ class Devices:
         if number is None:
             number = len(jax.local_devices()) if processes.several() else split
         if number < 1:
-            raise UserError(Setting("devices"), f" is {number}, but must be at least 1.")
+            raise UserError(f"{Setting('devices')} is {number}, but must be at least 1.")
         available = _available(number)
         if number > len(available):
             kind = available[0].platform
             raise UserError(
-                Setting("devices"), f" is {number}, but JAX sees {len(available)} of kind {kind}: ask for fewer."
+                f"{Setting('devices')} is {number}, but JAX sees {len(available)} of kind {kind}: ask for fewer."
             )
         used = [device for rank in range(jax.process_count()) for device in jax.local_devices(rank)[:number]]
         if split < 1 or len(used) % split:
             raise UserError(
-                Setting("split_lattice"), f" is {split}, but must divide the number of devices, {len(used)}."
+                f"{Setting('split_lattice')} is {split}, but must divide the number of devices, {len(used)}."
             )
         self.number, self._split = len(used), split
         mesh = np.asarray(used).reshape(-1, split)
@@ -62,7 +62,7 @@ class Devices:
         if self._split == 1:
             return
         if len(shape) <= _AXIS_OF_SITES:
-            raise UserError(Setting("split_lattice"), " is for lattices only: leave it out.")
+            raise UserError(f"{Setting('split_lattice')} is for lattices only: leave it out.")
         if shape[_AXIS_OF_SITES] % self._split:
             side = shape[_AXIS_OF_SITES]
             raise UserError(f"{side} sites in a row cannot be cut into {self._split} equal parts: change the lattice.")

@@ -33,7 +33,7 @@ class Membership(NamedTuple):
 
 
 ALONE = Membership()
-_MEMBERSHIP = (Setting("coordinator"), ", ", Setting("process_id"), " and ", Setting("num_processes"))
+_MEMBERSHIP = f"{Setting('coordinator')}, {Setting('process_id')} and {Setting('num_processes')}"
 
 
 def join(membership: Membership = ALONE) -> None:
@@ -43,9 +43,9 @@ def join(membership: Membership = ALONE) -> None:
         return
     coordinator, process_id, number = completed
     if coordinator is not None and ":" not in coordinator:
-        raise UserError(Setting("coordinator"), f" is {coordinator}, but must be host:port, such as node1:12345.")
+        raise UserError(f"{Setting('coordinator')} is {coordinator}, but must be host:port, such as node1:12345.")
     if number is not None and process_id is not None and not 0 <= process_id < number:
-        raise UserError(Setting("process_id"), f" is {process_id}, but must be from 0 to {number - 1}.")
+        raise UserError(f"{Setting('process_id')} is {process_id}, but must be from 0 to {number - 1}.")
     # SIGTERM is ours: it ends a run between two chunks, with everything saved.
     jax.config.update("jax_enable_preemption_service", False)
     try:
@@ -60,9 +60,8 @@ def join(membership: Membership = ALONE) -> None:
     except (ValueError, RuntimeError) as error:
         reason = (str(error).splitlines() or [""])[0][:200]
         raise UserError(
-            f"The processes of the run did not find each other ({reason}): check ",
-            *_MEMBERSHIP,
-            ", and that the port is free and reachable.",
+            f"The processes of the run did not find each other ({reason}): check {_MEMBERSHIP}, and that the port is "
+            "free and reachable."
         ) from None
     with _hushed(only_now=is_first()):
         barrier("start")  # Gloo announces its first connection
@@ -73,12 +72,8 @@ def _completed(membership: Membership) -> Membership | None:
     coordinator, process_id, number = membership
     if coordinator is None and (process_id is not None or number is not None):
         raise UserError(
-            Setting("process_id"),
-            " and ",
-            Setting("num_processes"),
-            " need ",
-            Setting("coordinator"),
-            " host:port, the address of process 0.",
+            f"{Setting('process_id')} and {Setting('num_processes')} need {Setting('coordinator')} host:port, the "
+            "address of process 0."
         )
     if coordinator is None:
         return membership if _launched() else None
@@ -86,7 +81,7 @@ def _completed(membership: Membership) -> Membership | None:
     process_id = _number("OMPI_COMM_WORLD_RANK") if process_id is None else process_id
     number = _number("OMPI_COMM_WORLD_SIZE") if number is None else number
     if None in (process_id, number) and not _launched():
-        raise UserError("A process of several needs ", *_MEMBERSHIP, ", unless a launcher sets them.")
+        raise UserError(f"A process of several needs {_MEMBERSHIP}, unless a launcher sets them.")
     return Membership(coordinator, process_id, number)
 
 
@@ -97,7 +92,7 @@ def _launched() -> bool:
     if "OMPI_COMM_WORLD_SIZE" in os.environ:
         if (_number("OMPI_COMM_WORLD_SIZE") or 1) > 1 and "OMPI_MCA_orte_hnp_uri" not in os.environ:
             raise UserError(
-                "This version of Open MPI does not say where process 0 is: give ", Setting("coordinator"), " host:port."
+                f"This version of Open MPI does not say where process 0 is: give {Setting('coordinator')} host:port."
             )
         return (_number("OMPI_COMM_WORLD_SIZE") or 1) > 1
     return "KUBERNETES_SERVICE_HOST" in os.environ and "JOB_COMPLETION_INDEX" in os.environ

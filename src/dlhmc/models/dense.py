@@ -73,9 +73,7 @@ class DenseArchitecture(Architecture):
             fitting = [name for name, kind in RULES.items() if kind().suits(geometry)]
             raise UserError(
                 f"The rule {type(position_rule).__name__} is no bijection of this target's fields, so no accept/reject "
-                "could make it exact: use ",
-                Setting("rule"),
-                f" {' or '.join(fitting)}.",
+                f"could make it exact: use {Setting('rule')} {' or '.join(fitting)}."
             )
         make_network = network or (lambda key, geometry: Dense(key, geometry, self.hidden))
         log_step = jnp.log(jnp.asarray(self.step_size or 0.1, float))

@@ -93,9 +93,8 @@ class Model:
         trained, its = self.target_settings
         if trained != theory:
             raise UserError(
-                f"The model {self.path} was trained for the target {trained}, not {theory}: give ",
-                Setting("target"),
-                f" {trained} or another model.",
+                f"The model {self.path} was trained for the target {trained}, not {theory}: give {Setting('target')} "
+                f"{trained} or another model."
             )
         if self._fits(settings.build()):
             return
@@ -103,9 +102,8 @@ class Model:
             theirs, ours = getattr(its, name), getattr(settings, name)
             if theirs != ours and name not in settings.build().couplings:
                 raise UserError(
-                    f"The model {self.path} does not fit: its layers are for ",
-                    Setting(name),
-                    f" {shown(theirs)}, not {shown(ours)}: give that, or another model.",
+                    f"The model {self.path} does not fit: its layers are for {Setting(name)} {shown(theirs)}, not "
+                    f"{shown(ours)}: give that, or another model."
                 )
 
     def _fits(self, target: Target) -> bool:
@@ -125,9 +123,8 @@ class Model:
             its, ours = getattr(found, name), getattr(wanted, name)
             if name not in wanted.only_before_training and its != ours:
                 raise UserError(
-                    f"The model {self.path} does not fit: it has ",
-                    Setting(name),
-                    f" {shown(its)}, not {shown(ours)}: leave that out, or start from another model.",
+                    f"The model {self.path} does not fit: it has {Setting(name)} {shown(its)}, not {shown(ours)}: "
+                    "leave that out, or start from another model."
                 )
 
     def _like(self, target: Target) -> Trajectory:

@@ -14,7 +14,7 @@ def theory_of(table: Mapping[str, Any]) -> Theory:
     """The theory that a table names, or the default one."""
     name = table.get("target", registry.default())
     if not isinstance(name, str):
-        raise UserError(Setting("target"), f" is {name!r}, but must be one of {', '.join(registry.names())}.")
+        raise UserError(f"{Setting('target')} is {name!r}, but must be one of {', '.join(registry.names())}.")
     return registry.theory(name)
 
 
@@ -35,7 +35,7 @@ def require_in_place(table: Mapping[str, Any], known: Sequence[str], where: str)
 
 def out_of_place(key: str, owners: Iterable[str]) -> UserError:
     """What to say of a setting that would be ignored."""
-    return UserError(Setting(key), f" is for {' and '.join(owners)}, not for this run: leave it out.")
+    return UserError(f"{Setting(key)} is for {' and '.join(owners)}, not for this run: leave it out.")
 
 
 def owners_of(key: str) -> dict[str, type[Settings]]:

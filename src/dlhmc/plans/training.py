@@ -105,7 +105,7 @@ class TrainPlan(LongPlan):
         annealed = "gamma" in target.couplings
         gamma_start = self.objective.gamma_start or (defaults.gamma_start if annealed else 1.0)
         if not annealed and (gamma_start != 1 or self.objective.gamma_knots):
-            raise UserError("This target has no factor γ to anneal: leave out ", Setting("gamma_start"), ".")
+            raise UserError(f"This target has no factor γ to anneal: leave out {Setting('gamma_start')}.")
         return dataclasses.replace(
             self,
             architecture=self.architecture.completed(target),
@@ -193,9 +193,8 @@ def architecture_for(target: "Target", name: str | None) -> type[Architecture]:
     kind = registry.architecture(fitting[0] if name is None else name)
     if not kind.suits(target):
         raise UserError(
-            f"{kind.name} layers ({kind.meaning}) are not for the target {type(target).__name__}: use ",
-            Setting("network"),
-            f" {' or '.join(fitting)}.",
+            f"{kind.name} layers ({kind.meaning}) are not for the target {type(target).__name__}: use "
+            f"{Setting('network')} {' or '.join(fitting)}."
         )
     return kind
 

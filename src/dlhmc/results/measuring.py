@@ -135,9 +135,8 @@ def _find(file: Any, path: Path, target_of: Callable[[tuple[int, ...]], Target],
         if len(fitting) != 1:
             names = ", ".join(found) or "none"
             raise UserError(
-                f"{path} does not tell which array holds the configurations: give ",
-                Setting("dataset"),
-                f" (there are: {names}).",
+                f"{path} does not tell which array holds the configurations: give {Setting('dataset')} (there are: "
+                f"{names})."
             )
         name = fitting[0]
     if name not in found:

@@ -201,13 +201,13 @@ def precision_of(notes: Notes) -> Precision | None:
 
 def too_imprecise(precision: Precision, kernel: Kernel, *, double: bool) -> UserError:
     """What to do about rounding errors that are too large."""
-    remedies: list[str] = [] if double else [Setting("float64"), ", "]
+    remedy = f"a smaller {Setting('step_size')} or fewer {Setting('leapfrog_steps')}"
     if kernel.tunable_step_size() is None:
-        remedies.append("another model")
-    else:
-        remedies += ["a smaller ", Setting("step_size"), " or fewer ", Setting("leapfrog_steps")]
+        remedy = "another model"
+    if not double:
+        remedy = f"{Setting('float64')}, {remedy}"
     what = f"Rounding errors are too large for exact sampling, {precision}, with a limit of {TOLERANCE:g}"
-    return UserError(f"{what}: start anew with ", *remedies, ".")
+    return UserError(f"{what}: start anew with {remedy}.")
 
 
 def check_run(

@@ -42,13 +42,8 @@ class SampleAmounts(Settings):
     def require_warmup(self) -> None:
         """A step size is tuned during the warm-up."""
         if self.warmup == 0:
-            raise UserError(
-                "The step size is tuned during the warm-up: give ",
-                Setting("warmup"),
-                " above 0 or a ",
-                Setting("step_size"),
-                ".",
-            )
+            either = f"{Setting('warmup')} above 0 or a {Setting('step_size')}"
+            raise UserError(f"The step size is tuned during the warm-up: give {either}.")
 
 
 @dataclasses.dataclass(frozen=True)

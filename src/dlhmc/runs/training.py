@@ -261,12 +261,8 @@ class Training(Work):
         self._save_model("good")
         why = "the gradient was not finite" if int(guard.skipped_in_a_row) else "the acceptance collapsed"
         return UserError(
-            f"Training stopped because {why} again and again; the last good parameters are in "
-            f"{self._directory.model}: start anew with a lower ",
-            Setting("learning_rate"),
-            " or a smaller ",
-            Setting("step_size"),
-            ".",
+            f"Training stopped because {why} again and again; the last good parameters are in {self._directory.model}: "
+            f"start anew with a lower {Setting('learning_rate')} or a smaller {Setting('step_size')}."
         )
 
     def checkpoint(self) -> tuple[Any, dict[str, Any]]:
