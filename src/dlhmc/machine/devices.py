@@ -7,7 +7,7 @@ numbers of a chain do not depend on how many devices share the chains.
 """
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import equinox as eqx
@@ -67,33 +67,22 @@ class Devices:
             side = shape[_AXIS_OF_SITES]
             raise UserError(f"{side} sites in a row cannot be cut into {self._split} equal parts: change the lattice.")
 
-    @contextlib.contextmanager
-    def active(self) -> Iterator[None]:
+    def active(self) -> contextlib.AbstractContextManager[Any]:
         """Compile and run for these devices inside the block."""
-        if self.number == 1:
-            yield
-            return
-        with jax.set_mesh(self._mesh):
-            yield
+        return contextlib.nullcontext() if self.number == 1 else jax.set_mesh(self._mesh)
 
-    @contextlib.contextmanager
-    def beginning(self) -> Iterator[None]:
+    def beginning(self) -> contextlib.AbstractContextManager[Any]:
         """For the first configurations, of which each process makes all: cut to pieces, their last bits could differ.
 
         Where a lattice is too large for one device, they are made in pieces from the start.
         """
-        with self.active() if self._split > 1 else contextlib.nullcontext():
-            yield
+        return self.active() if self._split > 1 else contextlib.nullcontext()
 
     def distribute(self, tree: T) -> T:
         """Move the chains of all arrays, their last axis, to the devices that they are spread over."""
         if self._split > 1:
             return tree
-
-        def put(array: Array) -> Array:
-            return self._put(array, PartitionSpec(*(None,) * (array.ndim - 1), _CHAINS))
-
-        moved: T = jax.tree.map(put, tree)
+        moved: T = jax.tree.map(lambda a: self._put(a, PartitionSpec(*(None,) * (a.ndim - 1), _CHAINS)), tree)
         return moved
 
     def copy(self, tree: T) -> T:

@@ -26,7 +26,8 @@ def describe_target(target: Target) -> dict[str, Any]:
     known = registry.describe(target)
     if known is not None:
         name, settings = known
-        return {"target": name} | _as_json(dataclasses.asdict(settings))
+        table = dataclasses.asdict(settings)
+        return {"target": name} | {key: list(part) if isinstance(part, tuple) else part for key, part in table.items()}
     numbers = _numbers(target)
     if numbers.get("gamma") == 1.0:
         del numbers["gamma"]
@@ -65,10 +66,6 @@ def theory_of(described: Mapping[str, Any]) -> Theory | None:
 def symbol(theory: Theory | None, name: str) -> str:
     """A quantity or setting in the notation of the field, or by its name in words."""
     return ({} if theory is None else theory.symbols).get(name, name.replace("_", " "))
-
-
-def _as_json(table: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in table.items()}
 
 
 def _numbers(tree: eqx.Module) -> dict[str, Any]:

@@ -47,16 +47,14 @@ class Display:
     @contextmanager
     def running(self, first: int) -> Iterator["Display"]:
         """Show progress from step `first` on until the block ends."""
-        if self._quiet or self._callback is not None:
+        on_screen = self._console.is_jupyter or self._console.is_terminal
+        if self._quiet or self._callback is not None or not on_screen:
             yield self
             return
         if self._console.is_jupyter:
             with suppress(ImportError):
                 self._notebook = _notebook_output()
             self.update(first, "compiling …")
-            yield self
-            return
-        if not self._console.is_terminal:
             yield self
             return
         # A task that begins where the run does: what was done before says nothing about the time left.
