@@ -26,12 +26,9 @@ class UserError(Exception):
     """
 
     def __init__(self, *parts: str) -> None:
-        super().__init__(*parts)
         # Every other one is the name of a setting.
         self._parts = "".join(map(format, parts)).split("\0")
-
-    def __str__(self) -> str:
-        return "".join(self._parts)
+        super().__init__("".join(self._parts))
 
     def on_command_line(self) -> str:
         """The sentence with options in place of arguments."""

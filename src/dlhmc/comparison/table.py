@@ -9,7 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from dlhmc.comparison.results import Entry, Mean, Quantity, Results, Time
-from dlhmc.runs.describe import symbol, target_in_words, theory_of
+from dlhmc.runs.describe import known_theory, symbol, target_in_words
 from dlhmc.runs.summary import shown_mean
 from dlhmc.statistics import format_uncertainty
 from dlhmc.storage import tables
@@ -80,7 +80,7 @@ def _title(results: Results) -> str:
 
 def plain_symbol(results: Results, name: str) -> str:
     """An observable or moment as its theory writes it, in plain text."""
-    return tables.plain(symbol(theory_of(results.target), name))
+    return tables.plain(symbol(known_theory(results.target), name))
 
 
 def sections(results: Results) -> tuple[Section, Section, Section]:

@@ -15,7 +15,7 @@ from dlhmc.comparison.results import Entry, Quantity, Results, cheapest, in_time
 from dlhmc.comparison.table import sections
 from dlhmc.errors import UserError
 from dlhmc.report.charts import BLUE, ORANGE, PURPLE, VERMILION, Chart, Panel, Series, Table
-from dlhmc.runs.describe import symbol, target_in_words, theory_of
+from dlhmc.runs.describe import known_theory, symbol, target_in_words
 from dlhmc.settings import hints_of, picked
 from dlhmc.statistics.autocorrelation import autocorrelation_function
 from dlhmc.storage.files import Archive, fingerprint
@@ -66,7 +66,7 @@ class ComparedRun:
     @property
     def theory(self) -> Theory | None:
         """The theory of the target; None for one of one's own."""
-        return theory_of(self.results.target)
+        return known_theory(self.results.target)
 
     @property
     def settings(self) -> TargetSettings | None:

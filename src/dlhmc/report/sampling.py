@@ -8,7 +8,7 @@ import numpy as np
 from dlhmc.errors import UserError
 from dlhmc.report.charts import BLUE, VERMILION, Chart, Panel, Table
 from dlhmc.report.histories import SHOWN_STEPS, STEP, history_series
-from dlhmc.runs.describe import symbol, theory_of
+from dlhmc.runs.describe import known_theory, symbol
 from dlhmc.runs.directory import open_run, read_json, require_newest
 from dlhmc.runs.sampling import open_measured
 from dlhmc.runs.summary import Quantities, index_of, shown_elements, shown_moment, shown_time
@@ -19,7 +19,7 @@ def sampling_chart(path: Path) -> Chart:
     found, problems = open_measured(path)
     require_newest(path, problems)
     attributes = found.history.attributes
-    theory = theory_of(attributes)
+    theory = known_theory(attributes)
     panels = []
     for name, colour in zip(Quantities.read(attributes, "The history").slow, (VERMILION, BLUE), strict=False):
         array = found.history.array(name)

@@ -45,7 +45,7 @@ def target_in_words(described: Mapping[str, Any]) -> str:
     >>> target_in_words({"target": "Funnel", "dim": 7, "sides": [4, 6]})
     'Funnel  dim = 7  4×6'
     """
-    theory = theory_of(described)
+    theory = known_theory(described)
     symbols = {} if theory is None else theory.symbols
     parts = [str(described.get("target", described.get("name", "")))]
     for key, value in described.items():
@@ -57,7 +57,7 @@ def target_in_words(described: Mapping[str, Any]) -> str:
     return "  ".join(parts)
 
 
-def theory_of(described: Mapping[str, Any]) -> Theory | None:
+def known_theory(described: Mapping[str, Any]) -> Theory | None:
     """The theory of what `describe_target` gave; None for a target of one's own."""
     name = described.get("target", described.get("name"))
     return registry.theory(name) if name in registry.names() else None
