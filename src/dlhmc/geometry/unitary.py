@@ -7,7 +7,8 @@ that depends on other elements and on v has the Jacobian 1.
 """
 
 import itertools
-from typing import ClassVar
+import math
+from typing import ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
@@ -21,9 +22,17 @@ from dlhmc.numerics import rng, trig
 
 Matrices = Complex[Array, "N N *element chain"]
 
-# Taylor series of e^{iH/2^k} to rounding for |H| ≤ 2^k, and k squarings.
-_TERMS = {jnp.dtype(jnp.float32): 11, jnp.dtype(jnp.float64): 18}
-_SQUARINGS = 6
+
+class _Series(NamedTuple):
+    """Taylor series of e^{iH/2^k}, exact to rounding for |H| ≤ 2^k, then k squarings."""
+
+    pairs: int
+    squarings: int
+
+    @classmethod
+    def of(cls, dtype: jnp.dtype) -> "_Series":
+        """In float32, longer displacements make no sense."""
+        return cls(10, 7) if dtype == jnp.float64 else cls(6, 4)
 
 
 class UnitaryMatrices(Geometry):
@@ -56,7 +65,7 @@ class UnitaryMatrices(Geometry):
 
     def drift(self, x: Matrices, v: Momentum, displacement: Momentum) -> tuple[Matrices, Momentum]:
         """e^{iD}·U; the momentum belongs to the algebra and stays."""
-        return multiply(exponential(self.hermitian(displacement)), x), v
+        return self.rotated(self.hermitian(displacement), x), v
 
     def difference(self, start: Matrices, end: Matrices) -> Momentum:
         """D with e^{iD}·start = end, from eigenvectors and phases of end·start†."""
@@ -96,6 +105,29 @@ class UnitaryMatrices(Geometry):
                 row = row - jnp.sum(jnp.conj(before) * row, axis=0) * before
             rows.append(row / jnp.sqrt(jnp.sum(jnp.abs(row) ** 2, axis=0)))
         return self.project(jnp.stack(rows))
+
+    def rotated(self, h: Matrices, x: Matrices) -> Matrices:
+        """e^{iH}·U for Hermitian H, unitary to rounding.
+
+        Up to N = 3, powers of the traceless part of H are combinations of 1, H and H² (Cayley–Hamilton), so that its
+        exponential needs only the invariants c₁ = tr H²/2 and c₀ = det H: H² = c₁ for N = 2, H³ = c₁H + c₀ for N = 3.
+        """
+        n = self.colors
+        if not self.special:
+            shift = trace(h).real / n
+            sine, cosine = trig.sin_cos(shift)
+            x = x * jax.lax.complex(cosine, sine)
+            h = h - identity(h) * shift.astype(h.dtype)
+        if n == 1:
+            return x
+        if n > 3:
+            return multiply(_matrix_exponential(h), x)
+        c1, turned = 0.5 * square_norm(h), multiply(h, x)
+        if n == 2:
+            cosine, ratio = _cos_and_ratio(c1)
+            return cosine * x + 1j * ratio * turned
+        q0, q1, q2 = _coefficients(determinant(h).real, c1)
+        return q0 * x + q1 * turned + q2 * multiply(h, turned)
 
     # The algebra.
 
@@ -159,13 +191,27 @@ def trace_of_product(a: Matrices, b: Matrices) -> Complex[Array, "*element chain
 
 def determinant(a: Matrices) -> Complex[Array, "*element chain"]:
     """Det A, along the first row."""
-    n = a.shape[0]
-    if n == 1:
-        return a[0, 0]
-    columns = range(n)
-    minors = [determinant(jnp.stack([a[1:, k] for k in columns if k != j], axis=1)) for j in columns]
-    terms = [(-1) ** j * a[0, j] * minor for j, minor in zip(columns, minors, strict=True)]
+    return _minor(a, tuple(range(a.shape[0])))
+
+
+def _minor(a: Matrices, columns: tuple[int, ...]) -> Complex[Array, "*element chain"]:
+    """Of these columns and as many of the last rows: entry by entry, which XLA does in one loop."""
+    row = a.shape[0] - len(columns)
+    if len(columns) == 1:
+        return a[row, columns[0]]
+    rest = [tuple(other for other in columns if other != column) for column in columns]
+    terms = [(-1) ** k * a[row, column] * _minor(a, rest[k]) for k, column in enumerate(columns)]
     return sum(terms[1:], terms[0])
+
+
+def square_norm(a: Matrices) -> Float[Array, "*element chain"]:
+    """Tr A·A†."""
+    parts = [part * part for entry in itertools.product(range(a.shape[0]), repeat=2) for part in _parts(a[entry])]
+    return sum(parts[1:], parts[0])
+
+
+def _parts(z: Array) -> tuple[Array, Array]:
+    return z.real, z.imag
 
 
 def identity(like: Matrices) -> Matrices:
@@ -174,62 +220,53 @@ def identity(like: Matrices) -> Matrices:
     return jnp.broadcast_to(jnp.eye(n, dtype=like.dtype).reshape(n, n, *(1,) * (like.ndim - 2)), like.shape)
 
 
-def exponential(h: Matrices) -> Matrices:
-    """e^{iH} of Hermitian matrices: Taylor series and squarings, unitary to rounding for |H| up to 2⁶.
-
-    Up to N = 3, powers of H are combinations of 1 … H^{N−1} (Cayley–Hamilton), and series and squarings need only its
-    invariants: c₁ = tr H²/2 and c₀ = det H of the traceless part, H³ = c₁H + c₀, for N = 2 without c₀.
-    """
-    n = h.shape[0]
-    shift = trace(h).real / n
-    phase = jax.lax.complex(*reversed(trig.sin_cos(shift)))
-    if n == 1:
-        return phase[None, None]
-    h = h - shift.astype(h.dtype) * identity(h)
-    if n > 3:
-        return phase * _matrix_exponential(h)
-    square = multiply(h, h)
-    c1 = 0.5 * trace(square).real
-    c0 = jnp.zeros_like(c1) if n == 2 else trace_of_product(square, h).real / 3
-    q0, q1, q2 = _coefficients(c0, c1)
-    return phase * (q0 * identity(h) + q1 * h + q2 * square)
-
-
 Coefficients = tuple[Array, Array, Array]
 
 
 def _coefficients(c0: Float[Array, "..."], c1: Float[Array, "..."]) -> Coefficients:
-    """q with e^{iH} = q₀ + q₁H + q₂H² where H³ = c₁H + c₀.
+    """q with e^{iH} = q₀ + q₁H + q₂H² where H³ = c₁H + c₀; NaN for |H| too large for the series.
 
-    By loops: XLA would compute everything again for each element of the matrix, while a loop's result is written out.
+    Squarings are a loop: XLA would compute everything again for each entry of the matrix, while a loop's result is
+    written out.
     """
-    scale = 0.5**_SQUARINGS
+    series = _Series.of(c0.dtype)
+    scale = 0.5**series.squarings
     c0, c1 = c0 * scale**3, c1 * scale**2
-    complex_dtype = jnp.result_type(c0.dtype, jnp.complex64)
-    inverse = 1j / np.arange(_TERMS[jnp.dtype(c0.dtype)], 0, -1)
 
-    def term(q: Coefficients, factor: Array) -> tuple[Coefficients, None]:
-        """1 + (iH/k)·q: Horner's scheme."""
-        q0, q1, q2 = q
-        return (1 + factor * (c0 * q2), factor * (q0 + c1 * q2), factor * q1), None
+    def horner(first: int) -> Coefficients:
+        """Σ_m (−1)^m H^{2m}/(2m + first)!, where H²(q₀, q₁, q₂) = (c₀q₁, c₁q₁ + c₀q₂, q₀ + c₁q₂)."""
+        q0, q1, q2 = (jnp.zeros_like(c0) for _ in range(3))
+        for m in reversed(range(series.pairs)):
+            q0, q1, q2 = c0 * q1 + (-1) ** m / math.factorial(2 * m + first), c1 * q1 + c0 * q2, q0 + c1 * q2
+        return q0, q1, q2
 
     def squared(_: int, q: Coefficients) -> Coefficients:
         q0, q1, q2 = q
         third, fourth = 2 * q1 * q2, q2 * q2
         return q0 * q0 + c0 * third, 2 * q0 * q1 + c1 * third + c0 * fourth, q1 * q1 + 2 * q0 * q2 + c1 * fourth
 
-    zero = jnp.zeros_like(c0, complex_dtype)
-    q, _ = jax.lax.scan(term, (zero + 1, zero, zero), jnp.asarray(inverse, complex_dtype))
-    q0, q1, q2 = jax.lax.fori_loop(0, _SQUARINGS, squared, q)
-    return q0, q1 * scale, q2 * scale**2
+    q0, q1, q2 = horner(1)
+    sine = (c0 * q2, q0 + c1 * q2, q1)  # times H
+    start = tuple(map(jax.lax.complex, horner(0), sine))
+    q0, q1, q2 = jax.lax.fori_loop(0, series.squarings, squared, start)
+    # The square of the largest eigenvalue is at most 4/3 of c₁ = tr H²/2.
+    return jnp.where(c1 <= 0.75, q0, jnp.nan), q1 * scale, q2 * scale**2
+
+
+def _cos_and_ratio(c1: Float[Array, "..."]) -> tuple[Array, Array]:
+    """cos r and sin(r)/r of r = √c₁, smooth at 0."""
+    small = c1 < 1e-3
+    r = jnp.sqrt(jnp.where(small, 1, c1))
+    sine, cosine = trig.sin_cos(r)
+    ratio = 1 - c1 / 6 * (1 - c1 / 20 * (1 - c1 / 42))
+    return jnp.where(small, 1 - c1 / 2 * (1 - c1 / 12 * (1 - c1 / 30)), cosine), jnp.where(small, ratio, sine / r)
 
 
 def _matrix_exponential(h: Matrices) -> Matrices:
-    """The same with matrices."""
-    x = (1j * 0.5**_SQUARINGS) * h
-    one = identity(h)
-    inverse = 1 / np.arange(_TERMS[real_dtype(h)], 0, -1)
-    series, _ = jax.lax.scan(
-        lambda e, factor: (one + factor * multiply(x, e), None), one, jnp.asarray(inverse, h.dtype)
-    )
-    return jax.lax.fori_loop(0, _SQUARINGS, lambda _, e: multiply(e, e), series)
+    """e^{iH} by the same series, with matrices."""
+    series, one = _Series.of(real_dtype(h)), identity(h)
+    x = (1j * 0.5**series.squarings) * h
+    factors = jnp.asarray(1 / np.arange(2 * series.pairs, 0, -1), h.dtype)
+    e, _ = jax.lax.scan(lambda e, factor: (one + factor * multiply(x, e), None), one, factors)
+    e = jax.lax.fori_loop(0, series.squarings, lambda _, e: multiply(e, e), e)
+    return jnp.where(square_norm(x) <= 1, e, jnp.nan)
