@@ -24,7 +24,7 @@ from dlhmc.theories.gauge.wilson import Wilson
 
 # Rejection ends after so many attempts: a link that has none accepted stays as it is. How likely that is depends on the
 # staples and not on the link, so that the target is left invariant all the same.
-_ATTEMPTS = 4
+_ATTEMPTS = 3
 # Below, Creutz's way to draw accepts more often than that of Kennedy and Pendleton.
 _WEAK = 1.68
 
