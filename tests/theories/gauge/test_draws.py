@@ -79,34 +79,31 @@ def expected(lattice, special, beta):
 @pytest.mark.parametrize(
     ("lattice", "special", "beta", "batches"),
     [
-        ((4, 4), True, 6.0, 6),  # K_16 is not flat: the acceptance of the holonomies is 0.6
-        ((4, 4), False, 10.0, 6),
-        ((3, 5), False, 3.0, 2),  # parts of unequal sizes
-        ((6, 6), False, 16.0, 2),
-        ((2, 2), False, 60.0, 2),  # nearly frozen, 0.03
+        ((4, 4), True, 6.0, 2),
+        ((4, 4), False, 10.0, 4),
+        ((3, 5), False, 3.0, 1),  # parts of unequal sizes
+        ((6, 6), False, 16.0, 1),
+        ((2, 2), False, 40.0, 1),  # nearly frozen, and holonomies nearly commute
     ],
 )
 def test_exact_results(lattice, special, beta, batches):
-    """All means within 4 σ: for exact draws, one of the 60 numbers of this test fails in 0.4 % of all seeds."""
+    """All means within 4 σ: for exact draws, one of these 70 numbers is not in about 0.4 % of all seeds."""
     draws = TorusDraws.build(lattice, 2, special, beta)
-    found = [measured(draw(draws, seed, 5000, jnp.dtype(jnp.float32))) for seed in range(batches)]
+    found = [measured(draw(draws, seed, 10_000, jnp.dtype(jnp.float32))) for seed in range(batches)]
     values = {name: np.concatenate([batch[name] for batch in found]) for name in found[0]}
     wanted = expected(lattice, special, beta)
-    charge = values.pop("charge")
-    assert np.max(np.abs(charge - np.rint(charge))) < 1e-4
+    charge = np.rint(values["charge"])
+    assert np.max(np.abs(values["charge"] - charge)) < 1e-4
     if not special:
         volume = lattice[0] * lattice[1]
-        wanted["charge_squared"] = exact.charge_squared(2, beta, volume)
+        wanted |= {"charge": 0.0, "charge_squared": exact.charge_squared(2, beta, volume)}
         values["charge_squared"] = charge**2
-        wanted["charge"], values["charge"] = 0.0, charge
-        for q in (0, 1):
+        for q in (0, 1, -1):
             wanted[f"P({q})"] = exact.charge_distribution(2, beta, volume, q).item()
-            values[f"P({q})"] = np.abs(np.rint(np.abs(charge)) - q) < 0.5 if q == 0 else np.rint(charge) == q
+            values[f"P({q})"] = charge == q
     for name, value in wanted.items():
-        error = np.std(values[name]) / math.sqrt(charge.size)
-        # of rare events the error is known better than its estimate
-        error = max(error, math.sqrt(value / charge.size)) if name == "P(1)" else error
-        assert abs(np.mean(values[name]) - value) < 4 * error + 1e-5, name
+        # 1e-4: no charge in all chains has no variance
+        assert abs(np.mean(values[name]) - value) < 4 * np.std(values[name]) / math.sqrt(charge.size) + 1e-4, name
 
 
 @pytest.mark.parametrize("special", [True, False])

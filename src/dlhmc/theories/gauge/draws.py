@@ -17,8 +17,7 @@ K_s(g)/K_s(1) that are smaller still elsewhere: far below what any test can reso
 Elements of U(2) are e^{iα}·q with a unit quaternion q; here they are arrays (α, q₀, q₁, q₂, q₃).
 """
 
-from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -44,7 +43,7 @@ Host = NDArray[np.float64]
 _CELLS = (64, 128)  # of a table: α ∈ [0, π/2], q₀ ∈ [−1, 1]
 _RESOLVED = 1e-13  # smallest K_s(g)/K_s(1) that the sum over representations resolves
 _TINY = 1e-6
-_TOGETHER = 8
+_IN_BOUNDS: dict[str, Any] = {"mode": "promise_in_bounds", "wrap_negative_indices": False}
 _STRONG = 1.6847376  # where √(π/2) e^κ/κ^{3/2} = 2 sinh(κ)/κ
 
 
@@ -83,32 +82,37 @@ class TorusDraws(eqx.Module):
         return _normalised(jnp.concatenate([angle[None], rng.normal(of_quaternion, (4, *shape), dtype)]))
 
     def _holonomies(self, key: Key[Array, ""], chains: int, dtype: jnp.dtype) -> tuple[Elements, Elements]:
-        def attempt(key: Key[Array, ""]) -> tuple[Bool[Array, " chain"], Array]:
-            of_pair, of_choice = jax.random.split(key)
+        Carry = tuple[Array, Bool[Array, " chain"], Elements]
+
+        def attempt(carry: Carry) -> Carry:
+            count, done, kept = carry
+            of_pair, of_choice = jax.random.split(jax.random.fold_in(key, count))
             pair = self._haar(of_pair, (2, chains), dtype)
             a, b = pair[:, 0], pair[:, 1]
             log_u = jnp.log(rng.uniform(of_choice, (chains,), dtype))
-            return log_u < self._log_factor(jnp.zeros(1, jnp.int32), _commutator(a, b)[:, None])[0], pair
+            accept = log_u < self._log_factor(jnp.zeros(chains, jnp.int32), _commutator(a, b))
+            return count + 1, done | accept, jnp.where(accept & ~done, pair, kept)
 
-        pair = _rejection(key, attempt, jnp.zeros((5, 2, chains), dtype))
+        start = (jnp.zeros((), jnp.int32), jnp.zeros(chains, bool), jnp.zeros((5, 2, chains), dtype))
+        _, _, pair = jax.lax.while_loop(lambda carry: ~jnp.all(carry[1]), attempt, start)
         return pair[:, 0], pair[:, 1]
 
-    def _log_factor(self, parts: Int[Array, " part"], g: Elements) -> PerElement:
-        """ln[K_s(g)/(B_s e^{x_s Re tr(g − 1)})] ≤ 0 for each of the parts, by cubic interpolation in the tables."""
+    def _log_factor(self, part: Int[Array, " chain"], g: Elements) -> PerElement:
+        """ln[K_s(g)/(B_s e^{x_s Re tr(g − 1)})] ≤ 0 with the s of each part, by cubic interpolation in the tables."""
         turns = jnp.round(g[0] / np.pi)  # e^{iα}·q = e^{i(α − π)}·(−q)
         alpha = jnp.abs(g[0] - np.pi * turns)
         q0 = jnp.where(turns.astype(jnp.int32) % 2 == 0, g[1], -g[1])
         rows, columns = self.tables.shape[1:]
         table = jnp.asarray(self.tables, g.dtype).ravel()
-        first = (parts * (rows * columns))[:, None]
+        first = part * (rows * columns)
         column, column_weights = _cubic(0.5 * (q0 + 1), _CELLS[1])
         if self.special:
-            terms = [w * table[first + column + j] for j, w in enumerate(column_weights)]
+            terms = [w * table.at[first + column + j].get(**_IN_BOUNDS) for j, w in enumerate(column_weights)]
         else:
             row, row_weights = _cubic(alpha * (2 / np.pi), _CELLS[0])
             start = first + row * columns + column
             terms = [
-                v * w * table[start + (i * columns + j)]
+                v * w * table.at[start + (i * columns + j)].get(**_IN_BOUNDS)
                 for i, v in enumerate(row_weights)
                 for j, w in enumerate(column_weights)
             ]
@@ -117,62 +121,56 @@ class TorusDraws(eqx.Module):
     def _plaquettes(self, key: Key[Array, ""], product: Elements) -> Float[Array, "5 x t chain"]:
         """All plaquettes, in an order in which they have this product, by splits of ever smaller parts.
 
-        The product of plaquettes i to j is kept at i. Splits of one level are made `_TOGETHER` at a time: one program
-        then does for all levels.
+        Each chain goes on to its next split when one is accepted, and does not wait for others. The product of
+        plaquettes i to j is kept at i.
         """
-        volume = self.lattice[0] * self.lattice[1]
-        products = jnp.broadcast_to(product[:, None], (5, volume + 1, product.shape[-1]))
-
-        def split(products: Elements, step: _Splits) -> tuple[Elements, None]:
-            h, other = self._split(jax.random.fold_in(key, step.number), step.left, step.right, products[:, step.first])
-            return products.at[:, step.first].set(h).at[:, step.second].set(other), None
-
-        products, _ = jax.lax.scan(split, products, _splits(volume))
-        return products[:, :-1].reshape(5, *self.lattice, -1)
-
-    def _split(
-        self, key: Key[Array, ""], left: Int[Array, " part"], right: Int[Array, " part"], r: Elements
-    ) -> tuple[Elements, Elements]:
-        """Products of the two halves of parts of product r."""
-        dtype, shape = r.dtype, r.shape[1:]
+        volume, chains, dtype = self.lattice[0] * self.lattice[1], product.shape[-1], product.dtype
         heat_bath = _heat_bath_su2 if self.special else _heat_bath_u2
-        x, y = (jnp.asarray(self.couplings, dtype)[part][:, None] for part in (left, right))
+        first, second, *halves = (jnp.asarray(column) for column in _splits(volume).T)
+        couplings = jnp.asarray(self.couplings, dtype)
+        chain = jnp.arange(chains, dtype=jnp.int32)
 
-        def attempt(key: Key[Array, ""]) -> tuple[Bool[Array, "part chain"], Elements]:
-            of_normal, of_uniform = jax.random.split(key)
-            n, u = rng.normal(of_normal, (3, *shape), dtype), rng.uniform(of_uniform, (3, *shape), dtype)
+        def at(products: Elements, place: Int[Array, " chain"]) -> Any:
+            return products.at[:, place, chain]
+
+        Carry = tuple[Array, Int[Array, " chain"], Elements]
+
+        def attempt(carry: Carry) -> Carry:
+            count, done, products = carry
+            of_normal, of_uniform = jax.random.split(jax.random.fold_in(key, count))
+            n, u = rng.normal(of_normal, (3, chains), dtype), rng.uniform(of_uniform, (3, chains), dtype)
+            split = jnp.minimum(done, volume - 2)
+            left, right = halves[0][split], halves[1][split]
+            r = at(products, first[split]).get(**_IN_BOUNDS)
             # Barriers: XLA would compute all of it again for every index into the tables.
-            h, log_accept = jax.lax.optimization_barrier(heat_bath(x, y, r, n, u[:2]))
+            h, log_accept = jax.lax.optimization_barrier(heat_bath(couplings[left], couplings[right], r, n, u[:2]))
             other = jax.lax.optimization_barrier(_product(_inverse(h), r))
-            return jnp.log(u[2]) < log_accept + self._log_factor(left, h) + self._log_factor(right, other), h
+            log_accept += self._log_factor(left, h) + self._log_factor(right, other)
+            accept = (jnp.log(u[2]) < log_accept) & (done < volume - 1)
+            products = at(products, first[split]).set(jnp.where(accept, h, r), **_IN_BOUNDS)
+            rest = at(products, second[split]).get(**_IN_BOUNDS)
+            products = at(products, second[split]).set(jnp.where(accept, other, rest), **_IN_BOUNDS)
+            return count + 1, done + accept.astype(jnp.int32), products
 
-        h = _rejection(key, attempt, r)
-        return h, _product(_inverse(h), r)
+        start = (
+            jnp.zeros((), jnp.int32),
+            jnp.zeros(chains, jnp.int32),
+            jnp.broadcast_to(product[:, None], (5, volume, chains)),
+        )
+        _, _, products = jax.lax.while_loop(lambda carry: jnp.any(carry[1] < volume - 1), attempt, start)
+        return products.reshape(5, *self.lattice, chains)
 
 
-class _Splits(NamedTuple):
-    """Steps of splits that are made together: where the halves begin, and the tables that belong to them."""
-
-    number: Int[Array, " step"]
-    first: Int[Array, "step part"]
-    second: Int[Array, "step part"]
-    left: Int[Array, "step part"]
-    right: Int[Array, "step part"]
-
-
-def _splits(volume: int) -> _Splits:
-    """All splits from the whole lattice to single plaquettes."""
+def _splits(volume: int) -> NDArray[np.int32]:
+    """All splits from the whole lattice to single plaquettes: where both halves begin, and which table they have."""
     index = {size: number for number, size in enumerate(_sizes(volume))}
-    level, steps = [(0, volume)], []
-    while level:
-        splits = [(start, start + _halves(size)[0], *(index[half] for half in _halves(size))) for start, size in level]
-        # What is missing to a full step is two plaquettes that nobody looks at.
-        splits += [(volume, volume, index[1], index[1])] * (-len(splits) % _TOGETHER)
-        steps += [splits[i : i + _TOGETHER] for i in range(0, len(splits), _TOGETHER)]
-        halves = [((start, _halves(size)[0]), (start + _halves(size)[0], _halves(size)[1])) for start, size in level]
-        level = [part for pair in halves for part in pair if part[1] > 1]
-    table = np.array(steps, dtype=np.int32)
-    return _Splits(jnp.arange(len(steps)), *jnp.moveaxis(jnp.asarray(table), 2, 0))
+    parts, splits = [(0, volume)], []
+    for start, size in parts:  # the list grows meanwhile
+        if size > 1:
+            left, right = _halves(size)
+            splits.append((start, start + left, index[left], index[right]))
+            parts += [(start, left), (start + left, right)]
+    return np.array(splits, dtype=np.int32)
 
 
 def _halves(size: int) -> tuple[int, int]:
@@ -185,21 +183,6 @@ def _sizes(volume: int) -> list[int]:
     while not {half for size in sizes if size > 1 for half in _halves(size)} <= sizes:
         sizes |= {half for size in sizes if size > 1 for half in _halves(size)}
     return sorted(sizes, reverse=True)
-
-
-def _rejection(
-    key: Key[Array, ""], attempt: Callable[[Key[Array, ""]], tuple[Bool[Array, "*shape chain"], Array]], like: Array
-) -> Array:
-    """Attempts until everything is accepted; the first success is kept."""
-    accepted, _ = jax.eval_shape(attempt, key)
-
-    def again(carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
-        count, done, kept = carry
-        accept, values = attempt(jax.random.fold_in(key, count))
-        return count + 1, done | accept, jnp.where(accept & ~done, values, kept)
-
-    start = (jnp.zeros((), jnp.int32), jnp.zeros(accepted.shape, bool), jnp.zeros_like(like))
-    return jax.lax.while_loop(lambda carry: ~jnp.all(carry[1]), again, start)[2]
 
 
 def _product(g: Elements, h: Elements) -> Elements:
