@@ -26,11 +26,16 @@ $(READY): pyproject.toml constraints.txt
 demo: $(READY)  ## watch frozen topology thaw (under two minutes)
 	@$(BIN)/dlhmc demo
 
+# Statistical tests with XLA's own options, as users have them; the others with those of tests/conftest.py, to save time.
+PYTEST := $(BIN)/pytest -n 2 --dist worksteal
+
 test: lint  ## lint, then the tests
-	@$(BIN)/pytest -n 2 --dist worksteal
+	@XLA_FLAGS= $(PYTEST) -m "statistical and not slow"
+	@$(PYTEST) -m "not statistical and not slow"
 
 test-all: lint  ## all tests and those that are slow
-	@$(BIN)/pytest -n 2 --dist worksteal -m ""
+	@XLA_FLAGS= $(PYTEST) -m statistical
+	@$(PYTEST) -m "not statistical"
 
 $(VENV)/.browser: $(READY)
 	@$(BIN)/pip install --quiet --editable '.[dev,browser]'

@@ -1,9 +1,12 @@
 """Shared by all tests: strict dtypes, double precision where a test asks for it, and one cache of compiled code."""
 
 import os
+from pathlib import Path
 
-# Most of the time goes into compiling programs that run for a moment: no optimisation, no threads and the older code
-# generator, which is the faster one, save most of it. It must be set before JAX starts, and subprocesses inherit it.
+# Most tests ask what a program does, and their time goes into compiling programs that run for a moment: no
+# optimisation, no threads and the older, faster code generator save most of it. Where numbers are held against exact
+# results, rounding should be that of users: `make test` runs what is marked `statistical` in processes of its own, with
+# XLA_FLAGS empty. They must be set before JAX starts, and subprocesses inherit them.
 os.environ.setdefault(
     "XLA_FLAGS",
     "--xla_backend_optimization_level=0 --xla_cpu_parallel_codegen_split_count=1 --xla_cpu_multi_thread_eigen=false "
@@ -13,6 +16,8 @@ os.environ.setdefault(
 import jax
 import pytest
 
+from dlhmc.machine.memory import give_back_what_is_free
+
 # A browser is not everywhere: `make test-browser` names one here, and without it nothing there is even imported.
 collect_ignore = [] if "DLHMC_CHROMIUM" in os.environ else ["browser"]
 
@@ -20,11 +25,30 @@ collect_ignore = [] if "DLHMC_CHROMIUM" in os.environ else ["browser"]
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 
 
+# Compiled programs take gigabytes: beyond so many bytes a worker keeps those of no earlier test.
+ENOUGH = 1e9
+PAGES = Path("/proc/self/statm")
+
+
+def forget_programs():
+    """What is needed again is on disk."""
+    jax.clear_caches()
+    give_back_what_is_free()
+
+
 @pytest.fixture(scope="module", autouse=True)
 def programs_of_one_module():
-    """A worker does not keep the programs of all tests: they would take gigabytes, and what is needed is on disk."""
+    """A worker keeps the programs of one module only."""
     yield
-    jax.clear_caches()
+    forget_programs()
+
+
+@pytest.fixture(autouse=True)
+def programs_of_a_few_tests():
+    """Nor all of them, where a module has many."""
+    yield
+    if PAGES.exists() and int(PAGES.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") > ENOUGH:
+        forget_programs()
 
 
 @pytest.fixture

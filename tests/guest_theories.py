@@ -150,15 +150,26 @@ class Ring(Target):
         return self
 
     def draw(self, key, chains, dtype):
-        """Haar matrices, accepted together with probability e^{−S}: fine for a few sites at small β."""
+        """One matrix after the other, given the one before; the bond that closes the ring is left to rejection."""
         beta = (self.beta * self.gamma).astype(dtype)
+        # U_{i+1} = W U_i has the bond w_0 with density √(1 − w_0²)·e^{βw_0}: its distribution function is inverted.
+        grid = jnp.linspace(-1, 1, 4001, dtype=dtype)
+        distribution = jnp.cumsum(jnp.sqrt(1 - grid**2) * jnp.exp(beta * (grid - 1)))
+        distribution = distribution / distribution[-1]
 
         def attempt(carry):
             count, done, kept = carry
-            draw_key, accept_key = jax.random.split(jax.random.fold_in(key, count))
-            x = self.geometry.project(rng.normal(draw_key, (4, self.sites, chains), dtype))
-            action = beta * jnp.sum(1 - self.bonds(x), axis=0)
-            accept = jnp.log(rng.uniform(accept_key, (chains,), dtype)) < -action
+            keys = jax.random.split(jax.random.fold_in(key, count), 4)
+            x = [self.geometry.project(rng.normal(keys[0], (4, 1, chains), dtype))]
+            bonds = jnp.interp(rng.uniform(keys[1], (self.sites - 1, chains), dtype), distribution, grid)
+            directions = rng.normal(keys[2], (3, self.sites - 1, chains), dtype)
+            directions = directions * jnp.sqrt((1 - bonds**2) / jnp.sum(directions**2, axis=0))
+            steps = jnp.concatenate([bonds[None], directions])
+            for site in range(self.sites - 1):
+                x.append(multiply(steps[:, site : site + 1], x[-1]))
+            x = self.geometry.project(jnp.concatenate(x, axis=1))
+            closing = beta * (self.bonds(x)[-1] - 1)
+            accept = jnp.log(rng.uniform(keys[3], (chains,), dtype)) < closing
             return count + 1, done | accept, jnp.where(accept & ~done, x, kept)
 
         start = (jnp.zeros((), jnp.int32), jnp.zeros(chains, bool), jnp.zeros((4, self.sites, chains), dtype))

@@ -21,6 +21,7 @@ def code_of(page, **smaller):
     return compile(code, page, "exec")
 
 
+@pytest.mark.statistical
 @pytest.mark.slow
 def test_a_network_of_ones_own(capsys):
     smaller = {"STEPS = 1000": "STEPS = 40", "U1((8, 8)": "U1((4, 4)", "number=8": "number=1"}

@@ -87,6 +87,7 @@ def test_hits_and_defects_work_for_any_action_of_plaquettes():
     assert moved.acceptance > 0.1
 
 
+@pytest.mark.statistical
 def test_defects_are_exact_in_villains_theory():
     """No exact draws there: two samplers must agree, from starts that have been forgotten."""
     target = Villain((4, 4), 1.5)
@@ -100,6 +101,7 @@ def test_defects_are_exact_in_villains_theory():
         assert abs(one.value - other.value) < 4 * np.hypot(one.error, other.error), (name, str(one), str(other))
 
 
+@pytest.mark.statistical
 def test_learned_layers_move_by_the_group():
     """They are exact there, with weights that are not zero; they were not while they added."""
     target = Ring(3, 2.0)

@@ -8,7 +8,8 @@ import pytest
 
 from dlhmc.theories import BUILT_IN
 
-SOURCE = Path(__file__).parents[1] / "src" / "dlhmc"
+TESTS = Path(__file__).parent
+SOURCE = TESTS.parent / "src" / "dlhmc"
 #: from the lowest to the highest; those in one line may know each other
 ROOMS = (
     ("errors", "names"),
@@ -97,3 +98,14 @@ def test_the_words_are_found_where_they_are():
     """The test above can fail."""
     text = (SOURCE / "theories" / "u1" / "hits.py").read_text(encoding="utf-8")
     assert re.search(rf"(?<![\w.-])({WORDS})(?![\w-])", without_examples(text), re.IGNORECASE)
+
+
+def test_exactness_is_tested_as_users_compile():
+    """What is marked runs with XLA's own options in `make test`."""
+    tests = {path: path.read_text(encoding="utf-8") for path in TESTS.rglob("test_*.py")}
+    unmarked = [
+        str(path)
+        for path, text in tests.items()
+        if re.search(r"check_(stationarity|ranks)\(", text) and "mark.statistical" not in text
+    ]
+    assert unmarked == []

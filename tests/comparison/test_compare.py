@@ -29,6 +29,8 @@ from dlhmc.settings import read_table, to_toml
 from dlhmc.statistics import integrated_autocorrelation_time
 from dlhmc.theories.u1.wilson import U1
 
+pytestmark = pytest.mark.statistical
+
 LATTICE, BETA = (8, 8), 2.0
 SMALL = {"lattice": LATTICE, "beta": BETA, "integrators": ("leapfrog",), "lengths": (1.0,), "hit_lengths": (1.0,)}
 

@@ -10,6 +10,8 @@ from dlhmc.kernels.metropolis import decide
 from dlhmc.kernels.tuning import StepSizeTuner
 from dlhmc.theories.u1.wilson import U1
 
+pytestmark = pytest.mark.statistical
+
 step = eqx.filter_jit(lambda kernel, key, state: kernel.step(key, state))
 
 

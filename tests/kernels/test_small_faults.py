@@ -8,6 +8,8 @@ import pytest
 
 import dlhmc
 
+pytestmark = pytest.mark.statistical
+
 draw = eqx.filter_jit(lambda draws, key, chains: draws.draw(key, chains, jnp.dtype(jnp.float32)))
 step = eqx.filter_jit(lambda kernel, key, state: kernel.step(key, state))
 

@@ -13,6 +13,8 @@ from dlhmc.testing import check_stationarity
 from dlhmc.theories.u1.hits import InstantonHits
 from dlhmc.theories.u1.wilson import U1
 
+pytestmark = pytest.mark.statistical
+
 # An exact kernel fails each χ² with probability 1e-3 and each weight test with 3e-3, at a new seed.
 P_VALUE = 1e-3
 # A broken kernel must be beyond any doubt.

@@ -9,6 +9,8 @@ from dlhmc.models.model import Model, shipped
 from dlhmc.testing import check_stationarity
 from dlhmc.theories.u1.wilson import U1
 
+pytestmark = pytest.mark.statistical
+
 NAMES = [f"u1-b{beta}{layers}" for beta in range(2, 8) for layers in ("", "-n8")]
 
 

@@ -6,6 +6,8 @@ from scipy import stats
 
 from dlhmc.numerics import rng
 
+pytestmark = pytest.mark.statistical
+
 KEY = jax.random.key(11)
 # Each test below is one Kolmogorov-Smirnov or moment test at a fixed seed; a new seed would fail with probability 1e-3.
 P_VALUE = 1e-3

@@ -5,6 +5,8 @@ import pytest
 
 from dlhmc.numerics import trig
 
+pytestmark = pytest.mark.statistical
+
 FUNCTIONS = [(trig.sin, np.sin), (trig.cos, np.cos)]
 
 

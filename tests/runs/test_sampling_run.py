@@ -171,6 +171,7 @@ def test_the_summary_has_all_keys(finished):
     assert summary["microseconds_per_trajectory"] == pytest.approx(summary["seconds"] / 80 * 1e6)
 
 
+@pytest.mark.statistical
 def test_the_exact_kernel_is_exact(tmp_path):
     path = run(tmp_path / "exact", kernel="exact", warmup=0, trajectories=2000, chains=8)
     summary = json.loads((path / "summary.json").read_text())

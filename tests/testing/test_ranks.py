@@ -11,6 +11,8 @@ from dlhmc.testing import check_ranks
 from dlhmc.theories.u1.wilson import U1
 from dlhmc.theories.vectors.gaussian import Gaussian
 
+pytestmark = pytest.mark.statistical
+
 
 class Faulty(HMC):
     """With a fault of some size; without any if that is zero."""

@@ -3,8 +3,11 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from dlhmc.testing.stationarity import bounded_weight
+
+pytestmark = pytest.mark.statistical
 
 CHAINS = 10_000
 # Of proposals in equilibrium ΔH is normal with half its variance as mean, if there are many degrees of freedom.

@@ -107,6 +107,7 @@ def test_training_goes_on_after_a_restoration():
     assert 0.1 < acceptance[150:].mean() < 0.2
 
 
+@pytest.mark.statistical
 def test_a_trained_kernel_is_not_annealed():
     """After training at γ < 1 it samples the target, and not what it was trained for at first."""
     target = dlhmc.Gaussian(np.ones(2))

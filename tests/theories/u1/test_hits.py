@@ -10,6 +10,8 @@ from dlhmc.theories.u1.hits import InstantonHits
 from dlhmc.theories.u1.wilson import U1
 from dlhmc.theories.vectors.gaussian import Gaussian
 
+pytestmark = pytest.mark.statistical
+
 
 @pytest.mark.parametrize(("side", "beta"), [(16, 7.0), (8, 4.0)])
 def test_acceptance_of_a_hit(side, beta):

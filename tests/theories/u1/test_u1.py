@@ -130,6 +130,7 @@ def test_annealing_factor_scales_the_action():
     assert half.exact() == U1((4, 4), 1.5).exact()
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("side", [pytest.param(16, marks=pytest.mark.slow), 64])
 def test_energy_change_in_single_precision(side):
     """Float32 ΔH against float64 on the same numbers, as accept/reject sees it."""
@@ -153,6 +154,7 @@ def test_energy_change_in_single_precision(side):
     assert error < 5e-4, error
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(
     ("lattice", "beta"),
     [

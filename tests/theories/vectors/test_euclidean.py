@@ -42,6 +42,7 @@ EUCLIDEAN = sorted(name for name, make in EXAMPLES.items() if isinstance(make().
 ALL = pytest.mark.parametrize("name", EUCLIDEAN)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("name", STATIONARY)
 def test_hmc_leaves_exact_draws_exact(name):
     # At a new seed an exact kernel fails the χ² with probability 1e-3 and the test of the weights with 3e-3.
@@ -159,6 +160,7 @@ def drawn_functions(target):
     return target.test_functions(target.draw(jax.random.key(2), 40_000, jnp.float32))
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("gamma", [0.4, 1.0, 2.5])
 def test_draws_of_the_annealed_mixture(gamma):
     target = GaussianMixture(separation=1.5, variance=0.25, weights=(0.3, 0.7), gamma=gamma)
@@ -262,6 +264,7 @@ def test_own_density_and_built_in_one_make_the_same_trajectories():
     np.testing.assert_allclose(first_info.energy_change, second_info.energy_change, atol=1e-4)
 
 
+@pytest.mark.statistical
 def test_hmc_finds_the_covariance_of_an_own_density():
     chains = 8000
     kernel = HMC(own_gaussian(), 0.5, 4)

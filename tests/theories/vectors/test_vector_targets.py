@@ -54,6 +54,7 @@ def sampled(path, **changes):
     return np.mean(mode[1:] != mode[:-1]), summary(path)
 
 
+@pytest.mark.statistical
 @pytest.mark.slow
 def test_trained_chains_cross_between_modes_and_hmc_does_not(trained, tmp_path):
     learned, result = sampled(tmp_path / "dlhmc", model=str(trained))
@@ -97,6 +98,7 @@ def test_a_model_knows_its_target(untrained, tmp_path, capsys):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("name", ["funnel", "correlated-gaussian"])
 def test_exact_draws_of_vector_targets(name, tmp_path):
     screen = console()
