@@ -12,7 +12,7 @@ from dlhmc.names import Start
 from dlhmc.results.samples import Samples, dataset
 from dlhmc.runs import sampling
 from dlhmc.runs.describe import describe_kernel, fingerprint
-from dlhmc.runs.engine import Measured
+from dlhmc.runs.engine import Measured, Measurements
 from dlhmc.runs.sampling import Sampler, settled_start
 from dlhmc.runs.settings import SampleAmounts
 from dlhmc.settings import merged
@@ -67,7 +67,7 @@ def sample(
         check_observable(function, kernel.target, name)
     if tune is not None and kernel.tunable_step_size() is None:
         raise UserError("This kernel has no step size to tune: leave out tune.")
-    sampler = Sampler(kernel, tune is not None, Measured(observables or {}))
+    sampler = Sampler(kernel, tune is not None, Measurements(Measured(observables or {})))
     amounts = SampleAmounts(
         chains=chains,
         trajectories=trajectories,

@@ -11,7 +11,7 @@ from dlhmc.plans.plan import LongPlan
 from dlhmc.plans.tables import absolute
 from dlhmc.runs.settings import SampleAmounts
 from dlhmc.settings import Count, Positive, Settings
-from dlhmc.theories.contract import Moves, Theory
+from dlhmc.theories.contract import Moves, Occasional, Theory
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -63,6 +63,7 @@ class SamplePlan(LongPlan):
 
     sampler: SamplerSettings
     moves: Moves
+    occasional: Occasional
     amounts: SampleAmounts
 
     def __post_init__(self) -> None:
@@ -73,7 +74,13 @@ class SamplePlan(LongPlan):
     @staticmethod
     def parts(theory: Theory, table: Mapping[str, Any]) -> dict[str, type[Settings]]:
         """The classes of settings, by the field that holds them."""
-        return {"sampler": SamplerSettings, "target": theory.settings, "moves": theory.moves, "amounts": SampleAmounts}
+        return {
+            "sampler": SamplerSettings,
+            "target": theory.settings,
+            "moves": theory.moves,
+            "occasional": theory.occasional,
+            "amounts": SampleAmounts,
+        }
 
     @property
     def label(self) -> str:
@@ -85,6 +92,7 @@ class SamplePlan(LongPlan):
         from dlhmc.kernels import HMC, Exact, Kernel
         from dlhmc.kernels.integrators import INTEGRATORS
         from dlhmc.models.model import Model
+        from dlhmc.runs.engine import Measurements
         from dlhmc.runs.sampling import Sampler, exact_draws
 
         target, settings = self.target.build(), self.sampler
@@ -102,7 +110,8 @@ class SamplePlan(LongPlan):
             step_size = _FIRST_GUESS_OF_STEP_SIZE if settings.step_size is None else settings.step_size
             kernel = HMC(target, step_size, settings.leapfrog_steps, INTEGRATORS[settings.integrator])
         tune = settings.step_size is None and kernel.tunable_step_size() is not None
-        return Sampler(self.moves.applied(kernel), tune), inputs
+        measured = Measurements(occasional=self.occasional.observables(target))
+        return Sampler(self.moves.applied(kernel), tune, measured, self.occasional.notes()), inputs
 
     def run(
         self,

@@ -42,7 +42,12 @@ def owners_of(key: str) -> dict[str, type[Settings]]:
     """Whom a setting is for, and the class that has it: theories and networks."""
     found: dict[str, type[Settings]] = {f"the network {name}": kind for name, kind in registry.architectures().items()}
     for theory in registry.all_theories():
-        kinds = {"": theory.settings, " in sampling": theory.moves, " in training": theory.schedules}
+        kinds = {
+            "": theory.settings,
+            " in sampling": theory.moves,
+            " in measuring": theory.occasional,
+            " in training": theory.schedules,
+        }
         found |= {f"the target {theory.name}{what}": kind for what, kind in kinds.items()}
     return {owner: kind for owner, kind in found.items() if key in hints_of(kind)}
 

@@ -18,7 +18,8 @@ from dlhmc.kernels.tuning import StepSizeTuner
 from dlhmc.machine.devices import everywhere, spread, spread_chains
 from dlhmc.names import Start
 from dlhmc.numerics import rng
-from dlhmc.targets.contract import ExactDraws, Observable
+from dlhmc.numerics.leaves import integer
+from dlhmc.targets.contract import ExactDraws, Observable, Observables
 
 Records = dict[str, Array]
 
@@ -29,8 +30,24 @@ class Measured(dict[str, Observable]):
     def __hash__(self) -> int:  # type: ignore[override]
         return hash(tuple(self.items()))
 
+    def evaluate(self, x: Field) -> Records:
+        """All of them."""
+        return {name: function(x) for name, function in self.items()}
+
 
 NOTHING = Measured()
+
+
+class Measurements(NamedTuple):
+    """What is measured beside the observables of the target."""
+
+    #: after each trajectory
+    always: Measured = NOTHING
+    #: once in a while
+    occasional: Observables | None = None
+
+
+TARGET_ONLY = Measurements()
 
 
 class Carry(NamedTuple):
@@ -39,6 +56,8 @@ class Carry(NamedTuple):
     #: whatever the kernel keeps, the configurations among it as x
     state: Any
     tuner: StepSizeTuner
+    #: the last values of what is measured once in a while
+    held: Records
 
 
 class Schedule(NamedTuple):
@@ -47,22 +66,33 @@ class Schedule(NamedTuple):
     seed: Int[Array, ""]
     warmup: Int[Array, ""]
     wanted_acceptance: Float[Array, ""]
+    #: trajectories between two measurements of what is measured once in a while
+    measure_every: Int[Array, ""] = integer(1)
 
 
 @eqx.filter_jit
-def begin(kernel: Kernel, draws: ExactDraws | None, seed: Int[Array, ""], start: Start, chains: int) -> Carry:
+def begin(
+    kernel: Kernel,
+    draws: ExactDraws | None,
+    seed: Int[Array, ""],
+    start: Start,
+    chains: int,
+    occasional: Observables | None = None,
+) -> Carry:
     """The carry before the first trajectory; with `draws`, chains start in equilibrium."""
     dtype = jnp.dtype(jnp.result_type(float))
     key = rng.step_key(seed, rng.Purpose.START, jnp.zeros((), jnp.uint32))
     x = kernel.target.start(key, start, chains, dtype) if draws is None else draws.draw(key, chains, dtype)
-    return _placed(begin_at(kernel, x))
+    return _placed(begin_at(kernel, x, occasional))
 
 
-def begin_at(kernel: Kernel, x: Field) -> Carry:
+def begin_at(kernel: Kernel, x: Field, occasional: Observables | None = None) -> Carry:
     """The carry of chains that start at x."""
     step_size = kernel.tunable_step_size()
     first = jnp.ones((), jnp.result_type(float)) if step_size is None else jnp.asarray(step_size)
-    return Carry(kernel.init(x), StepSizeTuner.start(first))
+    shapes = {} if occasional is None else eqx.filter_eval_shape(occasional, x)
+    held = {name: jnp.zeros(row.shape, row.dtype) for name, row in shapes.items()}
+    return Carry(kernel.init(x), StepSizeTuner.start(first), held)
 
 
 @eqx.filter_jit
@@ -74,7 +104,7 @@ def advance(
     count: Int[Array, ""],
     capacity: int,
     tune: bool,
-    measured: Measured = NOTHING,
+    measured: Measurements = TARGET_ONLY,
 ) -> tuple[Carry, Records]:
     """`count` ≤ `capacity` trajectories from global step `first` on; records beyond `count` are not set."""
 
@@ -91,13 +121,13 @@ def advance(
 
 def _placed(carry: Carry) -> Carry:
     """Chains on the devices that they are spread over, the tuner on all."""
-    return Carry(spread(carry.state), everywhere(carry.tuner))
+    return Carry(spread(carry.state), everywhere(carry.tuner), spread_chains(carry.held))
 
 
 def _trajectory(
-    kernel: Kernel, schedule: Schedule, carry: Carry, step: Int[Array, ""], tune: bool, measured: Measured
+    kernel: Kernel, schedule: Schedule, carry: Carry, step: Int[Array, ""], tune: bool, measured: Measurements
 ) -> tuple[Carry, Records]:
-    state, tuner = carry
+    state, tuner, held = carry
     key = rng.step_key(schedule.seed, rng.Purpose.TRAJECTORY, step)
     if tune:
         warming = step < schedule.warmup
@@ -106,8 +136,12 @@ def _trajectory(
     if tune:
         learned = tuner.update(info.acceptance, schedule.wanted_acceptance)
         tuner = jax.tree.map(lambda new, old: jnp.where(warming, new, old), learned, tuner)
-    own = {name: function(state.x) for name, function in measured.items()}
-    return Carry(state, tuner), kernel.target.observables(state.x) | own | diagnostics(info)
+    if measured.occasional is not None:
+        due = (step >= schedule.warmup) & ((step - schedule.warmup) % schedule.measure_every == 0)
+        occasional = measured.occasional
+        held = jax.lax.cond(due, lambda x: occasional(x), lambda _: held, state.x)  # a module has no hash
+    own = measured.always.evaluate(state.x) | held
+    return Carry(state, tuner, held), kernel.target.observables(state.x) | own | diagnostics(info)
 
 
 def diagnostics(info: Any) -> Records:

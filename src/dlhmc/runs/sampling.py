@@ -5,6 +5,7 @@ import functools
 import json
 import math
 import time
+import types
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, NotRequired, TypedDict
@@ -22,15 +23,15 @@ from dlhmc.machine.devices import Devices, own_part
 from dlhmc.names import Start
 from dlhmc.numerics.leaves import integer, leaf, on_host
 from dlhmc.runs.checkpoint import Checkpoints, Notes
-from dlhmc.runs.describe import describe_kernel
+from dlhmc.runs.describe import describe_kernel, known_theory
 from dlhmc.runs.directory import Place, RunDirectory, open_run, run_directory, versions, write_json
-from dlhmc.runs.engine import NOTHING, Carry, Measured, Schedule, advance, begin, diagnostics
+from dlhmc.runs.engine import TARGET_ONLY, Carry, Measurements, Schedule, advance, begin, diagnostics
 from dlhmc.runs.history import History
 from dlhmc.runs.loop import PLAIN, ExecutionOptions, Work, execute
 from dlhmc.runs.monitor import Monitor
 from dlhmc.runs.precision import TOLERANCE, Precision, check_precision
 from dlhmc.runs.settings import SampleAmounts
-from dlhmc.runs.summary import Quantities, show, show_alarms, stored, summarise
+from dlhmc.runs.summary import Histories, Quantities, finite, show, show_alarms, stored, summarise
 from dlhmc.settings import converted, picked
 from dlhmc.targets.contract import ExactDraws, Target
 
@@ -39,7 +40,18 @@ _BUFFER_NUMBERS = 2**19
 _CAPACITY = 4096
 # What a history says about itself beside what ran.
 _NOT_DESCRIBING = frozenset(
-    ("quantities", "diagnostics", "versions", "warmup", "start", "seed", "seconds", "step_size", "leapfrog_steps")
+    (
+        "quantities",
+        "notes",
+        "diagnostics",
+        "versions",
+        "warmup",
+        "start",
+        "seed",
+        "seconds",
+        "step_size",
+        "leapfrog_steps",
+    )
 )
 
 
@@ -49,8 +61,10 @@ class Sampler(NamedTuple):
     kernel: Kernel
     #: whether the step size is tuned during the warm-up
     tune: bool = False
-    #: observables of one's own that are measured beside the target's
-    measured: Measured = NOTHING
+    #: what is measured beside the observables of the target
+    measured: Measurements = TARGET_ONLY
+    #: what the history says of measurements, beside their names
+    notes: Mapping[str, Any] = types.MappingProxyType({})
 
     @property
     def target(self) -> Target:
@@ -98,8 +112,10 @@ def prepare(sampler: Sampler, amounts: SampleAmounts, options: ExecutionOptions 
     kernel, draws = on_host((sampler.kernel, draws))
     devices.require(sampler.target.shape, amounts.chains)
     with devices.beginning():
-        carry = begin(kernel, draws, integer(amounts.seed, np.uint32), start, amounts.chains)
-    return devices, Carry(devices.distribute(carry.state), devices.copy(carry.tuner))
+        seed, occasional = integer(amounts.seed, np.uint32), sampler.measured.occasional
+        carry = begin(kernel, draws, seed, start, amounts.chains, occasional)
+    held = devices.distribute(carry.held)
+    return devices, Carry(devices.distribute(carry.state), devices.copy(carry.tuner), held)
 
 
 def show_results(path: Path, console: Console) -> dict[str, Any]:
@@ -134,7 +150,20 @@ def summary_of(found: MeasuredSoFar) -> tuple[Quantities, dict[str, Any]]:
     quantities = Quantities.read(attributes, "The history")
     what, steps = description(attributes), attributes["leapfrog_steps"]
     histories = stored(found.history, found.rows)
-    return quantities, summarise(what, quantities, histories, steps, found.seconds, found.precision)
+    summary = summarise(what, quantities, histories, steps, found.seconds, found.precision)
+    return quantities, summary | derived_figures(attributes, histories)
+
+
+def derived_figures(attributes: Mapping[str, Any], histories: Histories) -> dict[str, Any]:
+    """What the theory derives from several observables, where it does."""
+    theory = known_theory(attributes)
+    try:
+        notes = json.loads(attributes.get("notes", "{}"))
+        found = {} if theory is None else theory.derived(histories, notes)
+    except (TypeError, ValueError, KeyError, RecursionError) as error:
+        raise UserError(f"The history does not say how to read its measurements ({error}).") from None
+    figures = {name: {"mean": e.value, "error": finite(e.error)} for name, e in found.items()}
+    return {"derived": figures} if figures else {}
 
 
 def description(attributes: Mapping[str, Any]) -> dict[str, Any]:
@@ -256,7 +285,10 @@ class Sampling(Work):
         self.capacity = max(1, min(amounts.chunk or _CAPACITY, _BUFFER_NUMBERS // self._numbers()))
         self._devices = devices
         self._schedule = Schedule(
-            integer(amounts.seed, np.uint32), integer(amounts.warmup), leaf(amounts.target_acceptance)
+            integer(amounts.seed, np.uint32),
+            integer(amounts.warmup),
+            leaf(amounts.target_acceptance),
+            integer(amounts.measure_every),
         )
         self.seconds = 0.0
         #: trajectories in the history
@@ -269,9 +301,10 @@ class Sampling(Work):
 
     def _numbers(self) -> int:
         """Of the largest record of a trajectory."""
-        observables = (self.sampler.target.observables, *self.sampler.measured.values())
+        observables = (self.sampler.target.observables, self.sampler.measured.always.evaluate)
         shapes = eqx.filter_eval_shape(lambda x: [function(x) for function in observables], self.carry.state.x)
-        return max(self._amounts.chains, *(math.prod(record.shape) for record in jax.tree.leaves(shapes)))
+        records = jax.tree.leaves((shapes, self.carry.held))
+        return max(self._amounts.chains, *(math.prod(record.shape) for record in records))
 
     def create(self) -> None:
         """The empty history of a new run."""
@@ -298,7 +331,8 @@ class Sampling(Work):
             "start": settled_start(self.sampler.target, amounts.start),
             "warmup": amounts.warmup,
             "seed": amounts.seed,
-            "quantities": Quantities.of(self.sampler.target, self.sampler.measured).to_json(),
+            "quantities": Quantities.of(self.sampler.target, self.sampler.measured.always, self.carry.held).to_json(),
+            "notes": json.dumps(dict(self.sampler.notes)),
             "diagnostics": json.dumps(sorted(eqx.filter_eval_shape(diagnostics, info))),
             "versions": json.dumps(versions()),
         }

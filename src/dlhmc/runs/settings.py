@@ -26,6 +26,8 @@ class SampleAmounts(Settings):
     """first configurations: exact draws, hot or cold; exact where the target has them, else hot, if not given"""
     target_acceptance: Probability = 0.8
     """acceptance the step size is tuned to"""
+    measure_every: Count = 10
+    """trajectories between two measurements of expensive observables, where there are any; rows between repeat them"""
     keep_configurations: Amount = 0
     """configurations of each chain to keep, evenly spaced; otherwise observables only"""
     float64: bool = False

@@ -57,9 +57,9 @@ class Quantities:
     exact: Mapping[str, Numbers]
 
     @classmethod
-    def of(cls, target: Target, measured: Iterable[str] = ()) -> Self:
-        """Of a target, and of observables of one's own that are measured beside its own."""
-        moments = dict(target.moments) | {name: Moment(name) for name in measured}
+    def of(cls, target: Target, measured: Iterable[str] = (), occasional: Iterable[str] = ()) -> Self:
+        """Of a target, of observables of one's own that are measured beside its own, and of those measured rarely."""
+        moments = dict(target.moments) | {name: Moment(name) for name in (*measured, *occasional)}
         slow = dict(target.slow) | dict.fromkeys(measured)
         variances = {name: target.slow_variance(name) for name in target.slow}
         exact = target.exact()
@@ -339,6 +339,8 @@ def show_observables(summary: Mapping[str, Any], quantities: Quantities, console
             entry = summary[name]
             difference = f"{(entry['mean'] - exact) / entry['error']:+.1f} σ" if entry["error"] else ""
             table.add_row(label, shown_mean(entry), str(exact), difference, style=style)
+    for name, entry in summary.get("derived", {}).items():
+        table.add_row(escape(name), shown_mean(entry))
     if summary.get("acceptance") is not None:
         table.add_row("acceptance", f"{summary['acceptance']:.4f}")
     for name in quantities.slow:

@@ -20,6 +20,8 @@ from dlhmc.numerics import rng
 Observed = Num[Array, "*shape chain"]
 #: a function of the configurations of all chains that is measured
 Observable = Callable[[Field], Observed]
+#: several of them, by name
+Observables = Callable[[Field], dict[str, Observed]]
 Force = Callable[[Field], Momentum]
 
 

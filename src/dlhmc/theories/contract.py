@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from dlhmc.kernels import Kernel
     from dlhmc.models.architecture import Architecture
     from dlhmc.report.figures import Figures
+    from dlhmc.runs.summary import Histories
+    from dlhmc.statistics import Estimate
     from dlhmc.targets import Target
+    from dlhmc.targets.contract import Observables
     from dlhmc.training import Loss, Schedule
 
 
@@ -58,6 +61,19 @@ class Moves(Settings):
     def label(self) -> str:
         """Part of the names of directories."""
         return ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Occasional(Settings):
+    """Observables that are too expensive to measure after each trajectory, as options of `dlhmc sample`."""
+
+    def observables(self, target: "Target") -> "Observables | None":
+        """A function of configurations that gives them all by name; None where nothing is asked for."""
+        return None
+
+    def notes(self) -> dict[str, Any]:
+        """What one needs to know to read them, such as the places of an array: stands in the history of a run."""
+        return {}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,6 +121,7 @@ class Theory:
     #: what `dlhmc train` trains for it if nothing else is said
     network: ClassVar[str] = "dense"
     moves: ClassVar[type[Moves]] = Moves
+    occasional: ClassVar[type[Occasional]] = Occasional
     schedules: ClassVar[type[CouplingSchedules]] = CouplingSchedules
     rivals: ClassVar[type[Rivals]] = Rivals
     #: settings of training by name, each a starting point that other options change
@@ -124,6 +141,10 @@ class Theory:
 
     def losses(self) -> Mapping[str, NamedLoss]:
         """Losses made for it; the first that suits a target is its default."""
+        return {}
+
+    def derived(self, histories: "Histories", notes: Mapping[str, Any]) -> "Mapping[str, Estimate]":
+        """What follows from the means of several observables, for the summary of a run; notes as `Occasional.notes`."""
         return {}
 
     def figures(self) -> "Figures":

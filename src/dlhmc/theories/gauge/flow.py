@@ -14,8 +14,10 @@ from jaxtyping import Array, Float
 
 from dlhmc.geometry.contract import Momentum, PerChain, real_dtype, sum_sites
 from dlhmc.geometry.unitary import Matrices, UnitaryMatrices, adjoint, identity, multiply, trace, trace_of_product
+from dlhmc.targets.contract import Observed
 from dlhmc.theories.gauge import lattice
 from dlhmc.theories.gauge.lattice import Links, corners, dimensions_of, planes, shifted
+from dlhmc.theories.gauge.wilson import Wilson, all_loops
 
 # A step is not longer than the stability of the method allows, nor so short that it would never end.
 _LONGEST, _SHORTEST = 0.2, 1e-4
@@ -92,9 +94,7 @@ def flow(
     chains = x.shape[-1]
 
     def until(carry: tuple[Links, Array, Array], t: Array) -> tuple[tuple[Links, Array, Array], Flowed]:
-        x, now, size = jax.lax.while_loop(
-            lambda state: jnp.any(state[1] < t), lambda state: step(*state, t), carry
-        )
+        x, now, size = jax.lax.while_loop(lambda state: jnp.any(state[1] < t), lambda state: step(*state, t), carry)
         return (x, now, size), measure(x, t, geometry)
 
     def step(x: Links, now: Array, size: Array, t: Array) -> tuple[Links, Array, Array]:
@@ -130,3 +130,22 @@ def _runge_kutta(x: Links, geometry: UnitaryMatrices, size: PerChain) -> tuple[L
 def drift(x: Links, geometry: UnitaryMatrices) -> Momentum:
     """−∂(g₀² S), the velocity of the flow."""
     return -2 * geometry.norm * geometry.components(lattice.plaquette_loops(x))
+
+
+class OccasionalObservables(eqx.Module):
+    """What is measured along the flow, and Wilson loops up to a size, as observables of a run."""
+
+    target: Wilson
+    times: tuple[float, ...] = eqx.field(static=True)
+    tolerance: float = eqx.field(static=True)
+    loops: int = eqx.field(static=True)
+
+    def __call__(self, x: Links) -> dict[str, Observed]:
+        """Everything asked for, by name."""
+        found: dict[str, Observed] = {}
+        if self.times:
+            measured = flow(x, self.target.geometry, jnp.asarray(self.times), self.tolerance)[1]
+            found = {f"flow_{name}": part for name, part in measured._asdict().items() if part is not None}
+        if self.loops:
+            found["wilson_loops"] = all_loops(self.target, self.loops, x)
+        return found

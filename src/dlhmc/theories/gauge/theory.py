@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from msgspec import Meta
 
 from dlhmc.errors import Setting, UserError
-from dlhmc.settings import Amount
-from dlhmc.theories.contract import Moves, Rivals, TargetSettings, Theory
+from dlhmc.settings import Amount, Positive
+from dlhmc.theories.contract import Moves, Occasional, Rivals, TargetSettings, Theory
 from dlhmc.theories.gauge.groups import Group
 
 if TYPE_CHECKING:
@@ -16,7 +16,10 @@ if TYPE_CHECKING:
     from dlhmc.comparison.settings import CompareSettings
     from dlhmc.geometry.contract import Field
     from dlhmc.kernels import Kernel
+    from dlhmc.runs.summary import Histories
+    from dlhmc.statistics import Estimate
     from dlhmc.targets import Target
+    from dlhmc.targets.contract import Observables
 
 Side = Annotated[int, Meta(ge=2, le=10**4)]
 Sides = Annotated[tuple[Side, ...], Meta(min_length=2, max_length=4)]
@@ -65,6 +68,38 @@ class HeatBathMoves(Moves):
 
 
 @dataclasses.dataclass(frozen=True)
+class Flow(Occasional):
+    """The Wilson flow, and larger loops."""
+
+    flow_time: Annotated[float, Meta(ge=0, le=10**4)] = 0.0
+    """flow time up to which fields are smoothed to measure energy density and charge; 0 for no flow"""
+    flow_points: Annotated[int, Meta(ge=4, le=1000)] = 32
+    """flow times at which they are measured, evenly spaced"""
+    flow_tolerance: Positive = 1e-3
+    """largest error of a step of the flow"""
+    loops: Amount = 0
+    """largest side of the Wilson loops that are measured; 0 for none beside the plaquette"""
+
+    def observables(self, target: "Target") -> "Observables | None":
+        """Those asked for."""
+        from dlhmc.theories.gauge.flow import OccasionalObservables
+        from dlhmc.theories.gauge.wilson import Wilson
+
+        if not isinstance(target, Wilson) or not (self.flow_time or self.loops):
+            return None
+        return OccasionalObservables(target, tuple(self._times), self.flow_tolerance, self.loops)
+
+    @property
+    def _times(self) -> list[float]:
+        step = self.flow_time / self.flow_points
+        return [step * k for k in range(1, self.flow_points + 1)] if step else []
+
+    def notes(self) -> dict[str, Any]:
+        """The flow times."""
+        return {"flow_times": self._times} if self.flow_time > 0 else {}
+
+
+@dataclasses.dataclass(frozen=True)
 class HeatBathRival(Rivals):
     """The heat bath with overrelaxation, which pure gauge theory is simulated with."""
 
@@ -96,11 +131,18 @@ class GaugeTheory(Theory):
 
     moves: ClassVar[type[Moves]] = HeatBathMoves
     rivals: ClassVar[type[Rivals]] = HeatBathRival
+    occasional: ClassVar[type[Occasional]] = Flow
     symbols: ClassVar[Mapping[str, str]] = {
         "beta": "β",
         "plaquette": "⟨Re tr P/N⟩",
         "polyakov": "⟨Re tr L/N⟩",
         "polyakov_modulus": "⟨|tr L/N|⟩",
+        "flow_energy": "⟨t^{2}E⟩",
+        "flow_energy_plaquette": "⟨t^{2}E_{P}⟩",
+        "flow_charge": "Q(t)",
+        "wilson_loops": "⟨W⟩",
+        "t0": "t_{0}/a^{2}",
+        "w0": "w_{0}/a",
         "charge": "Q",
         "sine_charge": "Q_{ℝ}",
         "charge_squared": "⟨Q^{2}⟩",
@@ -134,6 +176,22 @@ class GaugeTheory(Theory):
         # The shortest decimal: a float32 such as 0.1 is 0.1 for people.
         beta = float(str(target.beta))
         return self._settings(target.sides, beta=beta) if 0 < beta <= 10_000 else None
+
+    def derived(self, histories: "Histories", notes: Mapping[str, Any]) -> "Mapping[str, Estimate]":
+        """t₀ and w₀, where fields were flowed far enough."""
+        import numpy as np
+
+        from dlhmc.theories.gauge.scales import reference_scales
+
+        if "flow_energy" not in histories.elements or "flow_times" not in notes:
+            return {}
+        times = np.asarray(notes["flow_times"], np.float64)
+        if times.shape != histories.elements["flow_energy"]:
+            raise ValueError(f"{len(times)} flow times")
+        equilibrium = histories.start == "exact"
+        return reference_scales(
+            times, lambda k: histories.series("flow_energy", 1, (k,)), equilibrium_start=equilibrium
+        )
 
     def from_shape(self, shape: tuple[int, ...], settings: Mapping[str, Any]) -> TargetSettings | None:
         """Links are [configuration, N, N, direction, *site], with or without an axis of chains before."""

@@ -211,6 +211,13 @@ class PlanarWilson(Wilson):
         return values | {f"P(Q = {q})": p for q, p in common.items()}
 
 
+def all_loops(target: Wilson, largest: int, x: Links) -> Float[Array, "m n chain"]:
+    """All m × n Wilson loops up to a size, each averaged over sites, planes and orientations."""
+    loops = {(m, n): target.wilson_loop(x, m, n) for m in range(1, largest + 1) for n in range(m, largest + 1)}
+    sizes = range(1, largest + 1)
+    return jnp.stack([jnp.stack([loops[min(m, n), max(m, n)] for n in sizes]) for m in sizes])
+
+
 def wilson(group: str, sides: tuple[int, ...], beta: ArrayLike, gamma: ArrayLike = 1.0) -> Wilson:
     """The Wilson action of a gauge group on a periodic lattice of two, three or four dimensions.
 
