@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 from dlhmc.plans.training import TrainPlan
 from dlhmc.report.charts import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILION, Chart, Panel, Series
 from dlhmc.runs import metrics
-from dlhmc.runs.checkpoint import Checkpoints
 from dlhmc.runs.describe import symbol
 from dlhmc.runs.directory import is_of_objects, open_run, require_newest
+from dlhmc.runs.sampling import read_only_checkpoints
 from dlhmc.runs.settings import TrainAmounts
 from dlhmc.settings import picked
 from dlhmc.theories import registry
@@ -45,7 +45,7 @@ class Training(NamedTuple):
         directory, table = open_run("train", path)
         plan = None if is_of_objects(table) else TrainPlan.from_table(table, str(directory.config))
         amounts = picked(TrainAmounts, table) if plan is None else plan.amounts
-        checkpoints = Checkpoints(directory.checkpoints, run=directory.identity(), create=False, read_only=True)
+        checkpoints = read_only_checkpoints(directory)
         step, notes = checkpoints.newest_notes()
         require_newest(path, checkpoints.passed_over or directory.what_is_lost(step, amounts.total))
         rows = metrics.read(directory.metrics, notes)

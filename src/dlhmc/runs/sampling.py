@@ -225,7 +225,8 @@ def examine(sampler: Sampler, carry: Carry, seed: int, step: int) -> Precision |
 
 def precision_of(notes: Notes) -> Precision | None:
     """What a checkpoint knows of rounding errors."""
-    return None if notes["precision"] is None else Precision(**notes["precision"])
+    known = notes["precision"]
+    return None if known is None else converted(known, Precision, "What a checkpoint notes")
 
 
 def too_imprecise(precision: Precision, kernel: Kernel, *, double: bool) -> UserError:
