@@ -85,7 +85,7 @@ CASES = {
 }
 
 
-# Random weights of the same kind, or trained ones of another (dense ones in test_guests.py), find what these would.
+# Random weights of the same kind, or trained ones of another, find what these would.
 SLOW = (
     "u1 circle untrained",
     "u1 circle half-trained",
