@@ -1,7 +1,8 @@
 """Two theories that are not part of the package: what anyone could bring, with all that a theory can have.
 
 Villain's action for U(1) in two dimensions is a function of the plaquette, so defect layers and hits work for it. The
-ring of three SU(2) matrices has group elements, momenta of another shape than the field, exact results and exact draws.
+ring of three SU(2) matrices has a geometry of its own, momenta of another shape than the field, exact results and exact
+draws.
 """
 
 import dataclasses
@@ -15,8 +16,7 @@ import numpy as np
 from jaxtyping import Array, Float
 from scipy.special import ive
 
-from dlhmc.geometry import UnitQuaternions
-from dlhmc.geometry.quaternions import conjugate, multiply
+from dlhmc.geometry import Geometry
 from dlhmc.numerics import rng
 from dlhmc.settings import Positive
 from dlhmc.targets import Moment, Symmetry, Target
@@ -88,6 +88,83 @@ class VillainTheory(Theory):
     def examples(self):
         """For the conformance tests."""
         return {"villain": lambda: Villain((4, 6), beta=1.7, gamma=0.9)}
+
+
+class UnitQuaternions(Geometry):
+    """SU(2) as unit quaternions q, U = q₀ + i Σ_a q_a σ_a: x[4, *element, chain], v[3, *element, chain].
+
+    A geometry that a guest brings along. Momenta are v = Σ_a v_a σ_a/2, and U moves by the group, U ← e^{i d·σ/2}·U.
+    """
+
+    sides: tuple[int, ...] = eqx.field(static=True)
+
+    @property
+    def shape(self):
+        """Four numbers for each element."""
+        return (4, *self.sides)
+
+    @property
+    def momentum_shape(self):
+        """Three generators for each element."""
+        return (3, *self.sides)
+
+    @property
+    def elements(self):
+        """Matrices."""
+        return self.sides
+
+    def drift(self, x, v, displacement):
+        """e^{i d·σ/2}·U; the momentum belongs to the algebra and stays."""
+        return multiply(exponential(displacement), x), v
+
+    def difference(self, start, end):
+        """d with e^{i d·σ/2}·start = end."""
+        return logarithm(multiply(end, conjugate(start)))
+
+    def project(self, x):
+        """Back to the unit sphere, which rounding leaves."""
+        return x / jnp.sqrt(jnp.sum(x * x, axis=0))
+
+    def features(self, x):
+        """The four numbers."""
+        return x
+
+
+def multiply(p, q):
+    """The quaternion of the product of two matrices; with U = q₀ + i q·σ, σ_a σ_b = δ_ab + i ε_abc σ_c."""
+    (p0, p1, p2, p3), (q0, q1, q2, q3) = p, q
+    return jnp.stack(
+        [
+            p0 * q0 - p1 * q1 - p2 * q2 - p3 * q3,
+            p0 * q1 + p1 * q0 - p2 * q3 + p3 * q2,
+            p0 * q2 + p2 * q0 - p3 * q1 + p1 * q3,
+            p0 * q3 + p3 * q0 - p1 * q2 + p2 * q1,
+        ]
+    )
+
+
+def conjugate(q):
+    """U†, the inverse of U."""
+    return jnp.concatenate([q[:1], -q[1:]])
+
+
+def exponential(d):
+    """e^{i d·σ/2} = cos(|d|/2) + i sin(|d|/2) d·σ/|d|, smooth at d = 0."""
+    square = 0.25 * jnp.sum(d * d, axis=0)
+    small = square < 1e-6
+    angle = jnp.sqrt(jnp.where(small, 1, square))
+    cosine = jnp.where(small, 1 - square / 2 + square * square / 24, jnp.cos(angle))
+    ratio = jnp.where(small, 1 - square / 6 + square * square / 120, jnp.sin(angle) / angle)
+    return jnp.concatenate([cosine[None], 0.5 * ratio * d])
+
+
+def logarithm(q):
+    """d with e^{i d·σ/2} = U and |d| ≤ 2π, the inverse of `exponential` up to there."""
+    square = jnp.sum(q[1:] * q[1:], axis=0)
+    small = square < 1e-12
+    length = jnp.sqrt(jnp.where(small, 1, square))
+    ratio = jnp.where(small, 1 / jnp.where(q[0] == 0, 1, q[0]), jnp.arctan2(length, q[0]) / length)
+    return 2 * ratio * q[1:]
 
 
 class Ring(Target):
@@ -174,11 +251,6 @@ class Ring(Target):
 
         start = (jnp.zeros((), jnp.int32), jnp.zeros(chains, bool), jnp.zeros((4, self.sites, chains), dtype))
         return jax.lax.while_loop(lambda carry: ~jnp.all(carry[1]), attempt, start)[2]
-
-
-def product(x):
-    """U_1 U_2†, for tests."""
-    return multiply(x[:, 0:1], conjugate(x[:, 1:2]))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from dlhmc.geometry import FlatSpace, Torus, UnitQuaternions
+from dlhmc.geometry import FlatSpace, Torus
 from dlhmc.testing import ConformanceError, check_target
 from dlhmc.testing.checks import example
 from dlhmc.testing.target import TARGET_CHECKS
@@ -12,7 +12,7 @@ from dlhmc.theories import registry
 from dlhmc.theories.u1.links import LatticeTransformation
 from dlhmc.theories.u1.wilson import U1
 from dlhmc.theories.vectors.log_density import LogDensity
-from guest_theories import Ring, RingTheory, VillainTheory
+from guest_theories import Ring, RingTheory, UnitQuaternions, VillainTheory
 
 THEORIES = (*registry.all_theories(), RingTheory(), VillainTheory())
 EXAMPLES = {name: make for theory in THEORIES for name, make in theory.examples().items()}

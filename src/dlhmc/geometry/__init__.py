@@ -2,8 +2,8 @@
 
 from dlhmc.geometry.contract import Field, Geometry, Momentum, PerChain, all_finite, real_dtype, sum_sites
 from dlhmc.geometry.flat import FlatSpace
-from dlhmc.geometry.quaternions import UnitQuaternions
 from dlhmc.geometry.torus import Torus, wrap_angle
+from dlhmc.geometry.unitary import UnitaryMatrices
 
 __all__ = [
     "Field",
@@ -12,7 +12,7 @@ __all__ = [
     "Momentum",
     "PerChain",
     "Torus",
-    "UnitQuaternions",
+    "UnitaryMatrices",
     "all_finite",
     "real_dtype",
     "sum_sites",

@@ -2,7 +2,7 @@
 
 A field is x[*component, *element, chain] and a momentum v[*component, *element, chain]: elements (an angle, a link, a
 coordinate) move independently of each other, and their components together. Coordinates of a vector and angles have one
-component; an SU(2) link has four numbers and three momenta.
+component; an SU(2) link has four complex numbers and three momenta.
 """
 
 from abc import abstractmethod
@@ -12,6 +12,7 @@ from typing import ClassVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Inexact, Key
 
 from dlhmc.numerics import rng
@@ -46,7 +47,7 @@ class Geometry(eqx.Module):
 
     def dtype(self, real: jnp.dtype) -> jnp.dtype:
         """The dtype of fields at this precision."""
-        return jnp.dtype(jnp.result_type(real, jnp.complex64)) if self.is_complex else jnp.dtype(real)
+        return jnp.dtype(np.result_type(real, np.complex64) if self.is_complex else real)
 
     @rng.by_chain
     def momentum(self, key: Key[Array, ""], chains: int, dtype: jnp.dtype) -> Momentum:

@@ -78,7 +78,7 @@ class UnitaryMatrices(Geometry):
         if self.special:
             # Phases add up to 2π times an integer: those farthest out go once around the circle.
             turns = jnp.round(jnp.sum(phases, axis=-1, keepdims=True) / (2 * np.pi))
-            rank = jnp.argsort(jnp.argsort(-turns * phases, axis=-1), axis=-1)
+            rank = jnp.argsort(jnp.argsort(-turns * phases, axis=-1), axis=-1).astype(phases.dtype)
             phases = phases - 2 * np.pi * jnp.sign(turns) * (rank < jnp.abs(turns)).astype(phases.dtype)
         log = jnp.einsum("...ij,...j,...kj->...ik", vectors, phases.astype(vectors.dtype), jnp.conj(vectors))
         return self.components(1j * jnp.moveaxis(log, (-2, -1), (0, 1)))
@@ -103,7 +103,7 @@ class UnitaryMatrices(Geometry):
         for row in jax.lax.complex(real, imaginary):
             for before in rows:
                 row = row - jnp.sum(jnp.conj(before) * row, axis=0) * before
-            rows.append(row / jnp.sqrt(jnp.sum(jnp.abs(row) ** 2, axis=0)))
+            rows.append(row / jnp.sqrt(jnp.sum(jnp.abs(row) ** 2, axis=0)).astype(row.dtype))
         return self.project(jnp.stack(rows))
 
     def rotated(self, h: Matrices, x: Matrices) -> Matrices:
@@ -124,7 +124,7 @@ class UnitaryMatrices(Geometry):
             return multiply(_matrix_exponential(h), x)
         c1, turned = 0.5 * square_norm(h), multiply(h, x)
         if n == 2:
-            cosine, ratio = _cos_and_ratio(c1)
+            cosine, ratio = (part.astype(x.dtype) for part in _cos_and_ratio(c1))
             return cosine * x + 1j * ratio * turned
         q0, q1, q2 = _coefficients(determinant(h).real, c1)
         return q0 * x + q1 * turned + q2 * multiply(h, turned)
@@ -155,8 +155,8 @@ class UnitaryMatrices(Geometry):
 
     def hermitian(self, v: Momentum) -> Matrices:
         """V = Σ_a v_a T_a."""
-        t = self.generators().astype(jnp.result_type(v.dtype, jnp.complex64))
-        return jnp.sum(v[:, None, None] * t.reshape(*t.shape, *(1,) * (v.ndim - 1)), axis=0)
+        t = self.generators().astype(self.dtype(v.dtype))
+        return jnp.sum(v[:, None, None].astype(t.dtype) * t.reshape(*t.shape, *(1,) * (v.ndim - 1)), axis=0)
 
     def components(self, m: Matrices) -> Momentum:
         """v_a of the Hermitian matrix (M − M†)/2i = Σ_a v_a T_a, for SU(N) of its traceless part."""
@@ -243,11 +243,12 @@ def _coefficients(c0: Float[Array, "..."], c1: Float[Array, "..."]) -> Coefficie
     def squared(_: int, q: Coefficients) -> Coefficients:
         q0, q1, q2 = q
         third, fourth = 2 * q1 * q2, q2 * q2
-        return q0 * q0 + c0 * third, 2 * q0 * q1 + c1 * third + c0 * fourth, q1 * q1 + 2 * q0 * q2 + c1 * fourth
+        return q0 * q0 + z0 * third, 2 * q0 * q1 + z1 * third + z0 * fourth, q1 * q1 + 2 * q0 * q2 + z1 * fourth
 
     q0, q1, q2 = horner(1)
     sine = (c0 * q2, q0 + c1 * q2, q1)  # times H
     start = tuple(map(jax.lax.complex, horner(0), sine))
+    z0, z1 = (c.astype(start[0].dtype) for c in (c0, c1))
     q0, q1, q2 = jax.lax.fori_loop(0, series.squarings, squared, start)
     # The square of the largest eigenvalue is at most 4/3 of c₁ = tr H²/2.
     return jnp.where(c1 <= 0.75, q0, jnp.nan), q1 * scale, q2 * scale**2

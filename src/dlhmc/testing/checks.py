@@ -7,6 +7,7 @@ double precision, and raise `ConformanceError` with all sentences.
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -58,9 +59,16 @@ def far(found: Any, wanted: Any, tolerance: float) -> float | None:
     return None if difference <= tolerance * max(size, 1e-300) else difference
 
 
+@eqx.filter_jit
+def evaluate(function: Callable[..., Any], *arguments: Any) -> Any:
+    """A function of a target or a geometry as one program: operation by operation, fields of matrices take minutes."""
+    return function(*arguments)
+
+
 def example(target: Target, chains: int = CHAINS) -> Field:
     """Hot configurations, in double precision."""
-    return target.start(jax.random.key(1), "hot", chains, jnp.dtype(jnp.float64))
+    x: Field = evaluate(target.start, jax.random.key(1), "hot", chains, jnp.dtype(jnp.float64))
+    return x
 
 
 def momentum(target: Target, x: Field, seed: int = 1) -> Momentum:

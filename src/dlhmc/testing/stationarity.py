@@ -10,7 +10,7 @@ from jaxtyping import Array, Int, Key
 from numpy.typing import NDArray
 from scipy import stats
 
-from dlhmc.geometry.contract import Field, PerChain
+from dlhmc.geometry.contract import Field, PerChain, real_dtype
 from dlhmc.kernels.contract import Kernel
 from dlhmc.targets.contract import ExactDraws, Target
 
@@ -137,7 +137,7 @@ def _walk(kernel: Kernel, x: Field, key: Key[Array, ""], steps: Int[Array, ""]) 
         state, info = kernel.step(jax.random.fold_in(key, index), state)
         return state, weight + bounded_weight(info.energy_change), acceptance + info.acceptance
 
-    nothing = jnp.zeros(x.shape[-1], x.dtype)
+    nothing = jnp.zeros(x.shape[-1], real_dtype(x))
     state, weight, acceptance = jax.lax.fori_loop(0, steps, step, (kernel.init(x), nothing, nothing))
-    count = steps.astype(x.dtype)
+    count = steps.astype(real_dtype(x))
     return state.x, weight / count, acceptance / count

@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from dlhmc.geometry.contract import Field, sum_sites
+from dlhmc.geometry.contract import Field, real_dtype, sum_sites
 from dlhmc.targets.contract import Observable, Target
-from dlhmc.testing.checks import CHAINS, Checked, Problems, as_numbers, example, far, momentum, run_checks
+from dlhmc.testing.checks import CHAINS, Checked, Problems, as_numbers, evaluate, example, far, momentum, run_checks
 
 # Chance of a false alarm for each known expectation value of a target: 6e-5.
 _SIGMAS = 4.0
@@ -26,11 +26,11 @@ def shapes_and_names(target: Target, x: Field) -> Problems:
     if x.dtype != geometry.dtype(jnp.dtype(jnp.float64)):
         yield f"start gives {x.dtype}, but fields of this geometry are {geometry.dtype(jnp.dtype(jnp.float64))}"
         return
-    if target.action(x).shape != (CHAINS,):
-        yield f"the action has the shape {target.action(x).shape}, not one number for each of {CHAINS} chains"
-    if (found := target.force(x).shape) != (*geometry.momentum_shape, CHAINS):
+    if evaluate(target.action, x).shape != (CHAINS,):
+        yield f"the action has the shape {evaluate(target.action, x).shape}, not one number for each of {CHAINS} chains"
+    if (found := evaluate(target.force, x).shape) != (*geometry.momentum_shape, CHAINS):
         yield f"the force has the shape {found}, but momenta {(*geometry.momentum_shape, CHAINS)}"
-    observables = target.observables(x)
+    observables = evaluate(target.observables, x)
     for name, values in observables.items():
         if values.shape[-1:] != (CHAINS,):
             yield f"the observable {name} has the shape {values.shape}, whose last axis is not that of {CHAINS} chains"
@@ -40,53 +40,55 @@ def shapes_and_names(target: Target, x: Field) -> Problems:
     named = {moment.observable for moment in target.moments.values()} | set(target.slow) | {target.sector} - {None}
     for name in sorted(str(label) for label in named - observables.keys()):
         yield f"moments, slow or sector name '{name}', which is not among the observables {sorted(observables)}"
-    for name in sorted(target.exact().keys() - target.test_functions(x).keys()):
+    for name in sorted(target.exact().keys() - evaluate(target.test_functions, x).keys()):
         yield f"exact gives a value for '{name}', which is not among the test functions"
-    if geometry.project(x).shape != x.shape:
+    if evaluate(geometry.project, x).shape != x.shape:
         yield "the projection of the geometry changes the shape"
     for name in target.couplings:
         if not eqx.is_array(getattr(target, name, None)):
             yield f"couplings names '{name}', which is not a field that holds an array"
-    cold = target.start(jax.random.key(1), "cold", CHAINS, jnp.dtype(jnp.float64))
-    if cold.shape != x.shape or not np.all(np.isfinite(as_numbers(target.action(cold)))):
+    cold = evaluate(target.start, jax.random.key(1), "cold", CHAINS, jnp.dtype(jnp.float64))
+    if cold.shape != x.shape or not np.all(np.isfinite(as_numbers(evaluate(target.action, cold)))):
         yield "a cold start has another shape than a hot one, or an action that is not finite"
 
 
 def geometry_is_consistent(target: Target, x: Field) -> Problems:
     """There and back along geodesics, the momenta's kinetic energy, and starts that are points of the space."""
     geometry, v = target.geometry, momentum(target, x, seed=6)
-    if (error := far(target.action(geometry.project(x)), target.action(x), 1e-10)) is not None:
+    projected = evaluate(geometry.project, x)
+    if (error := far(evaluate(target.action, projected), evaluate(target.action, x), 1e-10)) is not None:
         yield f"start gives points that are not in the space: the projection changes their action by {error:.2g}"
     step = 0.1 * v
-    there, carried = geometry.drift(x, v, step)
+    there, carried = evaluate(geometry.drift, x, v, step)
     if there.shape != x.shape or there.dtype != x.dtype:
         yield f"drift turns x of {x.dtype}{x.shape} into {there.dtype}{there.shape}"
         return
-    if (error := far(geometry.difference(x, there), step, 1e-8)) is not None:
+    way = evaluate(geometry.difference, x, there)
+    if (error := far(way, step, 1e-8)) is not None:
         yield f"difference does not undo drift: {error:.2g} off"
-    back = geometry.drift(there, carried, -geometry.difference(x, there))[0] if not geometry.moves_momentum else x
+    back = evaluate(geometry.drift, there, carried, -way)[0] if not geometry.moves_momentum else x
     if not _same_point(target, x, back):
         yield "drift along the opposite displacement does not lead back"
     if not geometry.moves_momentum and far(carried, v, 1e-14) is not None:
         yield "drift changes the momentum, but moves_momentum says that it does not"
-    seen = geometry.features(x).shape
+    seen = evaluate(geometry.features, x).shape
     if seen[1:] != (*geometry.elements, CHAINS):
         yield f"features has the shape {seen}, but must have [feature, *{geometry.elements}, chain]"
 
 
 def _same_point(target: Target, x: Field, y: Field) -> bool:
-    return float(np.max(np.abs(as_numbers(target.geometry.difference(x, y))), initial=0.0)) < 1e-8
+    return float(np.max(np.abs(as_numbers(evaluate(target.geometry.difference, x, y))), initial=0.0)) < 1e-8
 
 
 def force_is_the_gradient(target: Target, x: Field) -> Problems:
     """By autodiff, along the tangent vectors of the geometry."""
-    wanted = target.geometry.gradient(target.action, x)
-    if (error := far(target.force(x), wanted, 1e-12)) is not None:
+    wanted = evaluate(target.geometry.gradient, target.action, x)
+    if (error := far(evaluate(target.force, x), wanted, 1e-12)) is not None:
         yield f"the force differs from the gradient of the action by {error:.2g}"
     parts = target.forces()
     if len(parts) > 1:
-        total = sum(as_numbers(part(x)) for part in parts)
-        if (error := far(total, target.force(x), 1e-12)) is not None:
+        total = sum(as_numbers(evaluate(part, x)) for part in parts)
+        if (error := far(total, evaluate(target.force, x), 1e-12)) is not None:
             yield f"the parts of the force do not add up to it: {error:.2g} off"
 
 
@@ -95,28 +97,28 @@ def force_agrees_with_finite_differences(target: Target, x: Field) -> Problems:
     direction = momentum(target, x, seed=2)
 
     def along(h: float) -> NDArray[np.float64]:
-        return as_numbers(target.action(target.geometry.moved(x, h * direction)))
+        return as_numbers(evaluate(target.action, evaluate(target.geometry.moved, x, h * direction)))
 
     h = 2e-3  # eighth-order central differences: truncation and rounding are both below 1e-9
     weights = {1: 4 / 5, 2: -1 / 5, 3: 4 / 105, 4: -1 / 280}
     slope = np.sum([w * (along(k * h) - along(-k * h)) for k, w in weights.items()], axis=0) / h
-    if (error := far(slope, sum_sites(target.force(x) * direction), 1e-8)) is not None:
+    if (error := far(slope, sum_sites(evaluate(target.force, x) * direction), 1e-8)) is not None:
         yield f"along a random direction the action changes by another amount than the force says: {error:.2g} off"
 
 
 def symmetries_hold(target: Target, x: Field) -> Problems:
     """Action and observables under each symmetry that the target names, and that it does something."""
-    before = target.observables(x)
+    before = evaluate(target.observables, x)
     for label, symmetry in target.symmetries().items():
-        y = symmetry.apply(jax.random.key(3), x)
+        y = evaluate(symmetry.apply, jax.random.key(3), x)
         if y.shape != x.shape:
             yield f"the {label} changes the shape"
             continue
         if np.allclose(y, x):
             yield f"the {label} changes nothing"
-        if (error := far(target.action(y), target.action(x), 1e-12)) is not None:
+        if (error := far(evaluate(target.action, y), evaluate(target.action, x), 1e-12)) is not None:
             yield f"the {label} changes the action by {error:.2g}"
-        for observable, value in target.observables(y).items():
+        for observable, value in evaluate(target.observables, y).items():
             sign = -1 if observable in symmetry.odd else 1
             if np.max(np.abs(as_numbers(value) - sign * as_numbers(before[observable]))) > 1e-10:
                 yield f"the {label} does not make the observable {observable} {'odd' if sign < 0 else 'even'}"
@@ -125,11 +127,11 @@ def symmetries_hold(target: Target, x: Field) -> Problems:
 def chains_do_not_touch(target: Target, x: Field) -> Problems:
     """A chain has the action and the force that it has alone."""
     alone = x[..., 1:2]
-    if far(target.force(x)[..., 1:2], target.force(alone), 1e-13) is not None:
+    if far(evaluate(target.force, x)[..., 1:2], evaluate(target.force, alone), 1e-13) is not None:
         yield "the force of a chain depends on other chains"
-    if far(target.action(x)[1:2], target.action(alone), 1e-13) is not None:
+    if far(evaluate(target.action, x)[1:2], evaluate(target.action, alone), 1e-13) is not None:
         yield "the action of a chain depends on other chains"
-    together, apart = target.observables(x), target.observables(alone)
+    together, apart = evaluate(target.observables, x), evaluate(target.observables, alone)
     for name in together:
         if far(together[name][..., 1:2], apart[name], 1e-10) is not None:
             yield f"the observable {name} of a chain depends on other chains"
@@ -137,8 +139,9 @@ def chains_do_not_touch(target: Target, x: Field) -> Problems:
 
 def projection_is_not_physical(target: Target, x: Field) -> Problems:
     """The canonical representative has the same action."""
-    away = target.geometry.moved(x, 30 * momentum(target, x, seed=4))
-    if (error := far(target.action(target.geometry.project(away)), target.action(away), 1e-10)) is not None:
+    away = evaluate(target.geometry.moved, x, 30 * momentum(target, x, seed=4))
+    projected = evaluate(target.geometry.project, away)
+    if (error := far(evaluate(target.action, projected), evaluate(target.action, away), 1e-10)) is not None:
         yield f"the projection changes the action by {error:.2g}"
 
 
@@ -148,17 +151,17 @@ def transformations_are_symmetries(target: Target, x: Field) -> Problems:
     if g is None:
         return
     v = momentum(target, x)
-    y, w = g.apply(x, v)
-    if (error := far(target.action(y), target.action(x), 1e-12)) is not None:
+    y, w = evaluate(g.apply, x, v)
+    if (error := far(evaluate(target.action, y), evaluate(target.action, x), 1e-12)) is not None:
         yield f"a random transformation changes the action by {error:.2g}"
     kinetic = target.geometry.local_kinetic
     if (error := far(sum_sites(kinetic(w)), sum_sites(kinetic(v)), 1e-12)) is not None:
         yield f"a random transformation changes the kinetic energy by {error:.2g}"
     step = 0.1
-    moved, along = target.geometry.moved(y, step * w), g.apply(target.geometry.moved(x, step * v), v)[0]
-    if not _same_point(target, moved, along):
+    moved = evaluate(target.geometry.moved, x, step * v)
+    if not _same_point(target, evaluate(target.geometry.moved, y, step * w), evaluate(g.apply, moved, v)[0]):
         yield "a random transformation moves x and its momentum in different ways"
-    x_back, v_back = g.undo(y, w)
+    x_back, v_back = evaluate(g.undo, y, w)
     if not _same_point(target, x, x_back) or far(v_back, v, 1e-12) is not None:
         yield "undo does not undo a random transformation"
 
@@ -168,7 +171,7 @@ def gamma_multiplies_the_action(target: Target, x: Field) -> Problems:
     if "gamma" not in target.couplings:
         return
     half = target.with_couplings({"gamma": 0.5 * target.gamma})  # type: ignore[attr-defined]
-    if far(half.action(x), 0.5 * as_numbers(target.action(x)), 1e-6) is not None:
+    if far(evaluate(half.action, x), 0.5 * as_numbers(evaluate(target.action, x)), 1e-6) is not None:
         yield "half the gamma does not give half the action"
 
 
@@ -177,9 +180,7 @@ def draws_have_the_exact_moments(target: Target, x: Field) -> Problems:
     draws, exact = target.exact_draws(), target.exact()
     if draws is None or not exact:
         return
-    measured = eqx.filter_jit(lambda sampler, key: target.test_functions(sampler.draw(key, _DRAWS, x.dtype)))(
-        draws, jax.random.key(5)
-    )
+    measured = evaluate(target.test_functions, evaluate(draws.draw, jax.random.key(5), _DRAWS, real_dtype(x)))
     for name, value in exact.items():
         values = as_numbers(measured[name])
         error = values.std() / np.sqrt(values.size)

@@ -12,7 +12,7 @@ from dlhmc.geometry import Field, FlatSpace, Momentum, Torus
 from dlhmc.layers import Phase, PositionRule, Trajectory
 from dlhmc.numerics.leaves import in_double
 from dlhmc.targets.contract import Target
-from dlhmc.testing.checks import Checked, Problems, as_numbers, example, momentum, run_checks
+from dlhmc.testing.checks import Checked, Problems, as_numbers, evaluate, example, momentum, run_checks
 
 T = TypeVar("T")
 
@@ -46,14 +46,14 @@ def round_trip(trajectory: Trajectory, target: Target, x: Field, v: Momentum, to
         end = back(trajectory, target, middle.x, middle.v)
         size = max(1.0, float(jnp.abs(middle.v).max()), float(jnp.abs(middle.x).max()))
         errors = {
-            "x": float(jnp.abs(target.geometry.difference(x, end.x)).max()),
+            "x": float(jnp.abs(evaluate(target.geometry.difference, x, end.x)).max()),
             "v": float(jnp.abs(end.v - v).max()),
             "log|J|": 0.1 * float(jnp.abs(end.log_jacobian + middle.log_jacobian).max()),
         }
         for name, error in errors.items():
             if not error <= tolerance * size:
                 yield f"{way} misses {name} by {error:.2g}"
-        if float(jnp.abs(target.geometry.difference(x, middle.x)).max()) <= 1e-3:
+        if float(jnp.abs(evaluate(target.geometry.difference, x, middle.x)).max()) <= 1e-3:
             yield f"{way} does not move x"
 
 

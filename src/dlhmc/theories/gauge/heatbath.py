@@ -139,6 +139,12 @@ def _norm(a: Array, b: Array) -> Array:
     return jnp.sqrt(jnp.maximum(square, jnp.finfo(square.dtype).tiny))
 
 
+def _inverse(a: Array, b: Array, norm: Array) -> Pair:
+    """k†/|k|."""
+    scale = (1 / norm).astype(a.dtype)
+    return jnp.conj(a) * scale, -b * scale
+
+
 def _times(first: Pair, second: Pair) -> Pair:
     (a, b), (c, d) = first, second
     return a * c - b * jnp.conj(d), a * d + b * jnp.conj(c)
@@ -146,8 +152,7 @@ def _times(first: Pair, second: Pair) -> Pair:
 
 def _reflection(a: Array, b: Array) -> Pair:
     """g = (k†/|k|)², for which tr(g·k) = tr(k†) = tr(k): as far from 1 as the action allows (Creutz 1987)."""
-    norm = _norm(a, b)
-    inverse = (jnp.conj(a) / norm, -b / norm)
+    inverse = _inverse(a, b, _norm(a, b))
     return _times(inverse, inverse)
 
 
@@ -183,19 +188,24 @@ def _draw_su2(key: Key[Array, ""], a: Array, b: Array, strength: Array) -> Pair:
     width = jnp.sqrt(jnp.maximum(length * length - height * height, 0))
     sine, cosine = trig.sin_cos(2 * np.pi * of_angle)
     h = (jax.lax.complex(1 - gap, height), jax.lax.complex(width * cosine, width * sine))
-    drawn = _times(h, (jnp.conj(a) / norm, -b / norm))
+    drawn = _times(h, _inverse(a, b, norm))
     return jnp.where(done, drawn[0], 1), jnp.where(done, drawn[1], 0)
+
+
+def _size(z: Array) -> Array:
+    """|z|, never 0."""
+    return jnp.maximum(jnp.abs(z), jnp.finfo(z.dtype).tiny)
 
 
 def _mirror_phase(z: Array) -> Array:
     """e^{iφ} with Re(e^{iφ}z) = Re z: overrelaxation of the phase."""
-    unit = jnp.conj(z) / jnp.maximum(jnp.abs(z), jnp.finfo(z.dtype).tiny)
+    unit = jnp.conj(z) / _size(z).astype(z.dtype)
     return unit * unit
 
 
 def _draw_phase(key: Key[Array, ""], z: Array, strength: Array) -> Array:
     """e^{iφ} ~ e^{(β/N) Re(e^{iφ}z)}: a von Mises angle by Best, Fisher, Appl. Statist. 28 (1979) 152."""
-    size = jnp.maximum(jnp.abs(z), jnp.finfo(z.dtype).tiny)
+    size = _size(z)
     kappa = jnp.maximum(strength * size, 1e-6)
     # Of the wrapped Cauchy envelope, r = (1 + ρ²)/2ρ with ρ = (τ − √2τ)/2κ, without differences of large numbers.
     hypotenuse = jnp.sqrt(1 + 4 * kappa * kappa)
@@ -217,4 +227,4 @@ def _draw_phase(key: Key[Array, ""], z: Array, strength: Array) -> Array:
     nothing = jnp.zeros_like(kappa)
     done, gap, sign = jax.lax.fori_loop(0, _ATTEMPTS, attempt, (jnp.zeros(kappa.shape, bool), nothing, nothing))
     drawn = jax.lax.complex(1 - gap, sign * jnp.sqrt(jnp.maximum(gap * (2 - gap), 0)))
-    return jnp.where(done, drawn * (jnp.conj(z) / size), 1)
+    return jnp.where(done, drawn * (jnp.conj(z) / size.astype(z.dtype)), 1)

@@ -9,6 +9,7 @@ import operator
 from collections.abc import Iterator, Sequence
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Complex, Float, Inexact, Int
@@ -155,7 +156,7 @@ def turn(x: Links, phases: Float[Array, " d"]) -> Links:
     d = dimensions_of(x)
     for mu in range(d):
         face = (slice(None), slice(None), mu, *(0 if axis == mu else slice(None) for axis in range(d)))
-        x = x.at[face].multiply(jnp.exp(1j * phases[mu]).astype(x.dtype))
+        x = x.at[face].multiply(jax.lax.complex(jnp.cos(phases[mu]), jnp.sin(phases[mu])).astype(x.dtype))
     return x
 
 
