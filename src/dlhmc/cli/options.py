@@ -113,7 +113,7 @@ class LongRun(Quietable):
     devices: int | None = None
     """devices that share the chains; one if not given, or all that each of several processes has"""
     split_lattice: int = 1
-    """devices that share each lattice, cut along its first direction: for lattices too large for one"""
+    """devices that share each lattice, cut along its last direction but one: for lattices too large for one"""
     coordinator: str | None = None
     """host:port of process 0 of several; SLURM, Open MPI and Kubernetes are asked if not given"""
     process_id: int | None = None

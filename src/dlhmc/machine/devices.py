@@ -27,8 +27,9 @@ if TYPE_CHECKING:  # geometries draw for the chains of a device
 T = TypeVar("T")
 Index = tuple[Any, ...]  # of slices
 _CHAINS, _SITES = "chains", "sites"
-# Fields are [component, site, …, chain]: a lattice is cut along its first direction.
-_AXIS_OF_SITES = 1
+# Fields are [component, …, site, site, chain]: whatever components come first, the third from last is an axis of sites in
+# every lattice of two dimensions or more.
+_AXIS_OF_SITES = -3
 
 
 class Devices:
@@ -61,10 +62,10 @@ class Devices:
             raise UserError(f"{chains} chains cannot be shared equally by {parts} devices: change their number.")
         if self._split == 1:
             return
-        if len(shape) <= _AXIS_OF_SITES:
+        if len(shape) < 3:
             raise UserError(f"{Setting('split_lattice')} is for lattices only: leave it out.")
-        if shape[_AXIS_OF_SITES] % self._split:
-            side = shape[_AXIS_OF_SITES]
+        side = shape[_AXIS_OF_SITES + 1]  # without the axis of chains
+        if side % self._split:
             raise UserError(f"{side} sites in a row cannot be cut into {self._split} equal parts: change the lattice.")
 
     def active(self) -> contextlib.AbstractContextManager[Any]:
@@ -114,7 +115,7 @@ def _available(number: int) -> list[jax.Device]:
 def spread(tree: T) -> T:
     """Cut arrays along chains, their last axis, and fields along sites where lattices are split."""
     split = lattice_is_split()
-    spread_out: T = jax.tree.map(lambda a: _cut(a, sites=split and a.ndim > _AXIS_OF_SITES + 1), tree)
+    spread_out: T = jax.tree.map(lambda a: _cut(a, sites=split and a.ndim > 2), tree)
     return spread_out
 
 

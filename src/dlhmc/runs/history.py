@@ -271,7 +271,7 @@ def _fill_value(dtype: np.dtype[Any]) -> float | int | bool:
     """Stands for what has not been written; a flag has no value to spare."""
     if dtype.kind == "b":
         return False
-    return np.nan if dtype.kind == "f" else int(np.iinfo(dtype).min if dtype.kind == "i" else np.iinfo(dtype).max)
+    return np.nan if dtype.kind in "fc" else int(np.iinfo(dtype).min if dtype.kind == "i" else np.iinfo(dtype).max)
 
 
 _COMPRESSORS = (ZstdCodec(level=0), Crc32cCodec())
@@ -279,7 +279,7 @@ _COMPRESSORS = (ZstdCodec(level=0), Crc32cCodec())
 
 def _plain(rows: NDArray[Any]) -> memoryview:
     """Bytes that do not depend on which of many NaN a NaN is: zarr gives its own back for a chunk of nothing else."""
-    if rows.dtype.kind == "f":
+    if rows.dtype.kind in "fc":
         rows = np.where(np.isnan(rows), rows.dtype.type(np.nan), rows)
     return np.ascontiguousarray(rows).data
 
