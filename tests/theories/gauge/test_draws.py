@@ -106,9 +106,9 @@ def test_exact_results(lattice, special, beta, batches):
         assert abs(np.mean(values[name]) - value) < 4 * np.std(values[name]) / math.sqrt(charge.size) + 1e-4, name
 
 
-@pytest.mark.parametrize("special", [True, False])
-def test_links_are_of_the_group_and_every_chain_has_its_own_numbers(x64, special):
-    draws = TorusDraws.build((3, 4), 2, special, 5.0)
+@pytest.mark.parametrize(("special", "beta"), [(True, 0.3), (False, 0.3), (False, 5.0)])
+def test_links_are_of_the_group_and_every_chain_has_its_own_numbers(x64, special, beta):
+    draws = TorusDraws.build((3, 4), 2, special, beta)
     few, many = (np.asarray(draw(draws, 3, chains, jnp.dtype(jnp.float64))) for chains in (3, 5))
     assert many.shape == (2, 2, 2, 3, 4, 5)
     assert many.dtype == np.complex128

@@ -79,7 +79,8 @@ class TorusDraws(eqx.Module):
         of_angle, of_quaternion = jax.random.split(key)
         # α and α + π with −q are the same
         angle = jnp.zeros(shape, dtype) if self.special else np.pi * (rng.uniform(of_angle, shape, dtype) - 0.5)
-        return _normalised(jnp.concatenate([angle[None], rng.normal(of_quaternion, (4, *shape), dtype)]))
+        q = rng.normal(of_quaternion, (4, *shape), dtype)
+        return jnp.concatenate([angle[None], q / jnp.sqrt(jnp.sum(q * q, axis=0))])
 
     def _holonomies(self, key: Key[Array, ""], chains: int, dtype: jnp.dtype) -> tuple[Elements, Elements]:
         Carry = tuple[Array, Bool[Array, " chain"], Elements]
@@ -248,8 +249,8 @@ def _quaternion(q: Float[Array, "4 *shape chain"], n: Normals, u: PerElement) ->
     which v has the direction. Elsewhere v₀ is drawn from e^{κv₀} (M. Creutz, Phys. Rev. D 21 (1980) 2308). Normalised,
     they exceed the density of v₀ if multiplied by M(κ) = √(π/2) e^κ/κ^{3/2} or 2 sinh(κ)/κ, whichever is smaller.
     """
-    size = jnp.maximum(jnp.sqrt(jnp.sum(q * q, axis=0)), _TINY)
-    kappa = 2 * size
+    size = jnp.sqrt(jnp.sum(q * q, axis=0) + jnp.finfo(q.dtype).tiny)
+    kappa = jnp.maximum(2 * size, _TINY)
     square = jnp.sum(n * n, axis=0)
     strong = kappa > _STRONG
     delta = jnp.where(strong, 0.5 * square / kappa, -jnp.log1p(u * jnp.expm1(-2 * kappa)) / kappa)
@@ -282,26 +283,21 @@ def _from_plaquettes(p: Float[Array, "5 x t chain"], a: Elements, b: Elements) -
     start = one.at[:, -1].set(a)
 
     def along_row(u: Elements, p: Elements) -> tuple[Elements, Elements]:
-        return _normalised(_product(_inverse(p), u)), u
+        return _product(_inverse(p), u), u
 
     last, along_0 = jax.lax.scan(along_row, start, jnp.moveaxis(p, 2, 0))
     rows = jnp.moveaxis(_inverse(last), 1, 0)  # the products of the rows, in all but the last one
 
     def along_column(u: Elements, row: Elements) -> tuple[Elements, Elements]:
-        return _normalised(_product(row, u)), u
+        return _product(row, u), u
 
     _, closing = jax.lax.scan(along_column, b, rows)
     along_1 = jnp.broadcast_to(one[:, :, None], p.shape).at[:, :, -1].set(jnp.moveaxis(closing, 0, 1))
     return jnp.stack([jnp.moveaxis(along_0, 0, 2), along_1], axis=1)
 
 
-def _normalised(g: Elements) -> Elements:
-    return g.at[1:].divide(jnp.sqrt(jnp.sum(g[1:] ** 2, axis=0)))
-
-
 def _matrices(g: Float[Array, "5 *shape chain"]) -> Complex[Array, "2 2 *shape chain"]:
     """e^{iα}(q₀ + i Σ_a q_a σ_a)."""
-    g = _normalised(g)
     phase = jax.lax.complex(jnp.cos(g[0]), jnp.sin(g[0]))
     q0, q1, q2, q3 = g[1:]
     rows = [
