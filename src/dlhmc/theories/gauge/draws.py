@@ -28,7 +28,6 @@ from jaxtyping import Array, Bool, Complex, Float, Int, Key
 from numpy.typing import NDArray
 from scipy import optimize, special
 
-from dlhmc.geometry.quaternions import conjugate, multiply
 from dlhmc.numerics import rng, trig
 from dlhmc.numerics.leaves import leaf
 from dlhmc.theories.gauge import exact
@@ -184,6 +183,24 @@ def _sizes(volume: int) -> list[int]:
     while not {half for size in sizes if size > 1 for half in _halves(size)} <= sizes:
         sizes |= {half for size in sizes if size > 1 for half in _halves(size)}
     return sorted(sizes, reverse=True)
+
+
+def multiply(p: Array, q: Array) -> Array:
+    """The quaternion of a product of SU(2) matrices q₀ + i q·σ, where σ_a σ_b = δ_ab + i ε_abc σ_c."""
+    (p0, p1, p2, p3), (q0, q1, q2, q3) = p, q
+    return jnp.stack(
+        [
+            p0 * q0 - p1 * q1 - p2 * q2 - p3 * q3,
+            p0 * q1 + p1 * q0 - p2 * q3 + p3 * q2,
+            p0 * q2 + p2 * q0 - p3 * q1 + p1 * q3,
+            p0 * q3 + p3 * q0 - p1 * q2 + p2 * q1,
+        ]
+    )
+
+
+def conjugate(q: Array) -> Array:
+    """That of the inverse."""
+    return jnp.concatenate([q[:1], -q[1:]])
 
 
 def _product(g: Elements, h: Elements) -> Elements:

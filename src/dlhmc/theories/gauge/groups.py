@@ -33,3 +33,7 @@ class Group(NamedTuple):
     def name(self) -> str:
         """As `named` takes it."""
         return f"{'s' if self.special else ''}u{self.colors}"
+
+
+#: whose traces are real, so that charge conjugation is a gauge transformation
+SU2 = Group(2, special=True)

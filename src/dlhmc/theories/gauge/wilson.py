@@ -14,9 +14,10 @@ from dlhmc.geometry.unitary import UnitaryMatrices, determinant
 from dlhmc.names import Start
 from dlhmc.numerics import rng
 from dlhmc.numerics.leaves import leaf
-from dlhmc.targets.contract import Moment, Observed, Symmetry, Target
+from dlhmc.targets.contract import ExactDraws, Moment, Observed, Symmetry, Target
 from dlhmc.theories.gauge import exact, lattice
-from dlhmc.theories.gauge.groups import Group
+from dlhmc.theories.gauge.draws import TorusDraws
+from dlhmc.theories.gauge.groups import SU2, Group
 from dlhmc.theories.gauge.lattice import LatticeTransformation, Links, Plaquettes
 
 # Sizes of Wilson loops and charges that tests of exactness look at, beside the moments.
@@ -101,17 +102,27 @@ class Wilson(Target):
         for m, n in _LOOPS:
             functions[f"loop {m}x{n}"] = self.wilson_loop(x, m, n)
         for direction, loop in enumerate(self.polyakov_loops(x)):
-            functions[f"polyakov {direction} 0"], functions[f"polyakov {direction} 1"] = loop.real, loop.imag
+            functions[f"Re polyakov {direction}"] = loop.real
+            if self.group != SU2:  # whose traces are real
+                functions[f"Im polyakov {direction}"] = loop.imag
         return functions
 
     def exact(self) -> dict[str, float]:
         """Finite-volume values, which hold for the annealed action too: it is Wilson's at γβ."""
         # The centre makes Polyakov loops vanish, in all dimensions.
-        values = {f"polyakov {direction} {part}": 0.0 for direction, part in np.ndindex(self.dimensions, 2)}
+        parts = ("Re",) if self.group == SU2 else ("Re", "Im")
+        values = {f"{part} polyakov {direction}": 0.0 for part in parts for direction in range(self.dimensions)}
         if self.dimensions == 2:
             values["plaquette"] = exact.plaquette(*self._two_dimensional())
             values |= {f"loop {m}x{n}": exact.wilson_loop(*self._two_dimensional(), m * n) for m, n in _LOOPS}
         return values
+
+    def exact_draws(self) -> ExactDraws | None:
+        """Independent configurations of SU(2) and U(2) in two dimensions."""
+        if self.dimensions != 2 or self.group.colors != 2:
+            return None
+        first, second = self.sides
+        return TorusDraws.build((first, second), 2, self.group.special, float(self.beta) * float(self.gamma))
 
     def _two_dimensional(self) -> tuple[int, bool, float, int]:
         return self.group.colors, self.group.special, float(self.beta) * float(self.gamma), self.volume
@@ -139,7 +150,7 @@ class Wilson(Target):
         return {
             "gauge transformation": Symmetry(random_gauge),
             "translation": Symmetry(random_translation),
-            **({} if self.group == (2, True) else {"charge conjugation": Symmetry(lambda _, x: jnp.conj(x), self.odd)}),
+            **({} if self.group == SU2 else {"charge conjugation": Symmetry(lambda _, x: jnp.conj(x), self.odd)}),
             **{f"reflection of axis {axis}": reflection(axis) for axis in range(self.dimensions)},
         }
 
