@@ -85,7 +85,8 @@ CASES = {
 }
 
 
-# Random weights of the same kind, or trained ones of another, find what these would.
+# Random weights of the same kind, or trained ones of another, find what these would; trained defects are in
+# models/test_shipped.py.
 SLOW = (
     "u1 circle untrained",
     "u1 circle half-trained",
@@ -94,6 +95,7 @@ SLOW = (
     "u1 shift random, not square",
     "u1 defect untrained",
     "u1 defect half-trained",
+    "u1 defect trained",
     "u1 patch random, symmetric",
     "mixture affine trained",
 )
