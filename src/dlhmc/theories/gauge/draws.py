@@ -314,9 +314,9 @@ def _from_plaquettes(p: Float[Array, "5 x t chain"], a: Elements, b: Elements) -
 
 
 def _matrices(g: Float[Array, "5 *shape chain"]) -> Complex[Array, "2 2 *shape chain"]:
-    """e^{iα}(q₀ + i Σ_a q_a σ_a)."""
+    """e^{iα}(q₀ + i Σ_a q_a σ_a), without what many products have added by rounding."""
     phase = jax.lax.complex(jnp.cos(g[0]), jnp.sin(g[0]))
-    q0, q1, q2, q3 = g[1:]
+    q0, q1, q2, q3 = g[1:] / jnp.sqrt(jnp.sum(g[1:] ** 2, axis=0))
     rows = [
         [jax.lax.complex(q0, q3), jax.lax.complex(q2, q1)],
         [jax.lax.complex(-q2, q1), jax.lax.complex(q0, -q3)],
