@@ -22,6 +22,8 @@ from dlhmc.numerics import rng, trig
 
 Matrices = Complex[Array, "N N *element chain"]
 
+_LARGEST_ANGLE = 1e4
+
 
 class _Series(NamedTuple):
     """Taylor series of e^{iH/2^k}, exact to rounding for |H| ≤ 2^k, then k squarings."""
@@ -115,7 +117,7 @@ class UnitaryMatrices(Geometry):
         n = self.colors
         if not self.special:
             shift = trace(h).real / n
-            sine, cosine = trig.sin_cos(shift)
+            sine, cosine = _sin_cos(shift)
             x = x * jax.lax.complex(cosine, sine)
             h = h - identity(h) * shift.astype(h.dtype)
         if n == 1:
@@ -254,11 +256,17 @@ def _coefficients(c0: Float[Array, "..."], c1: Float[Array, "..."]) -> Coefficie
     return jnp.where(c1 <= 0.75, q0, jnp.nan), q1 * scale, q2 * scale**2
 
 
+def _sin_cos(angle: Float[Array, "..."]) -> tuple[Array, Array]:
+    """NaN for angles too large for the sine of float32."""
+    sine, cosine = trig.sin_cos(angle)
+    return sine, jnp.where(jnp.abs(angle) < _LARGEST_ANGLE, cosine, jnp.nan)
+
+
 def _cos_and_ratio(c1: Float[Array, "..."]) -> tuple[Array, Array]:
     """cos r and sin(r)/r of r = √c₁, smooth at 0."""
     small = c1 < 1e-3
     r = jnp.sqrt(jnp.where(small, 1, c1))
-    sine, cosine = trig.sin_cos(r)
+    sine, cosine = _sin_cos(r)
     ratio = 1 - c1 / 6 * (1 - c1 / 20 * (1 - c1 / 42))
     return jnp.where(small, 1 - c1 / 2 * (1 - c1 / 12 * (1 - c1 / 30)), cosine), jnp.where(small, ratio, sine / r)
 

@@ -34,6 +34,7 @@ from dlhmc.theories.gauge import exact
 
 Links = Complex[Array, "2 2 mu x t chain"]
 Elements = Float[Array, "5 *shape chain"]
+Quaternions = Float[Array, "4 *shape chain"]
 PerElement = Float[Array, "*shape chain"]
 Normals = Float[Array, "3 *shape chain"]
 Uniforms = Float[Array, "2 *shape chain"]
@@ -185,8 +186,8 @@ def _sizes(volume: int) -> list[int]:
     return sorted(sizes, reverse=True)
 
 
-def multiply(p: Array, q: Array) -> Array:
-    """The quaternion of a product of SU(2) matrices q₀ + i q·σ, where σ_a σ_b = δ_ab + i ε_abc σ_c."""
+def _multiply(p: Quaternions, q: Quaternions) -> Quaternions:
+    """The quaternion of the product of two matrices; with U = q₀ + i q·σ, σ_a σ_b = δ_ab + i ε_abc σ_c."""
     (p0, p1, p2, p3), (q0, q1, q2, q3) = p, q
     return jnp.stack(
         [
@@ -198,13 +199,13 @@ def multiply(p: Array, q: Array) -> Array:
     )
 
 
-def conjugate(q: Array) -> Array:
-    """That of the inverse."""
+def _conjugate(q: Quaternions) -> Quaternions:
+    """U†, the inverse of U."""
     return jnp.concatenate([q[:1], -q[1:]])
 
 
 def _product(g: Elements, h: Elements) -> Elements:
-    return jnp.concatenate([g[:1] + h[:1], multiply(g[1:], h[1:])])
+    return jnp.concatenate([g[:1] + h[:1], _multiply(g[1:], h[1:])])
 
 
 def _commutator(g: Elements, h: Elements) -> Elements:
@@ -212,12 +213,12 @@ def _commutator(g: Elements, h: Elements) -> Elements:
 
 
 def _inverse(g: Elements) -> Elements:
-    return jnp.concatenate([-g[:1], conjugate(g[1:])])
+    return jnp.concatenate([-g[:1], _conjugate(g[1:])])
 
 
 def _heat_bath_su2(x: Array, y: Array, r: Elements, n: Normals, u: Uniforms) -> tuple[Elements, PerElement]:
     """H of SU(2) with the density e^{Re tr H(x + y R†)}, and the logarithm of the probability to accept it."""
-    q = y * conjugate(r[1:])
+    q = y * _conjugate(r[1:])
     h, log_accept = _quaternion(q.at[0].add(x), n, u[1])
     return jnp.concatenate([jnp.zeros_like(r[:1]), h]), log_accept
 
@@ -244,7 +245,7 @@ def _heat_bath_u2(x: Array, y: Array, r: Elements, n: Normals, u: Uniforms) -> t
     # arg z = 2 arctan(Im z/(|z| + Re z)) = 2 arctan((|z| − Re z)/Im z)
     safe = jnp.where(imaginary == 0, _TINY**2, imaginary)
     alpha = 0.5 * psi - trig.atan(jnp.where(real > 0, imaginary / (size + real + _TINY**2), (size - real) / safe))
-    q = (y * trig.cos(alpha - rho)) * conjugate(r[1:])
+    q = (y * trig.cos(alpha - rho)) * _conjugate(r[1:])
     q = q.at[0].add(x * trig.cos(alpha))
     kappa = jnp.maximum(2 * jnp.sqrt(jnp.sum(q * q, axis=0)), _TINY)
     h, log_accept = _quaternion(q, n, u[1])
@@ -276,7 +277,7 @@ def _quaternion(q: Float[Array, "4 *shape chain"], n: Normals, u: PerElement) ->
     # 1 − v₀² = 2δ(1 − δ/2)
     log_accept += jnp.where(strong, 0, 0.5 * jnp.log(2 * delta))
     v = jnp.concatenate([(1 - delta)[None], n * jnp.sqrt(2 * delta * inside / square)])
-    return multiply(v, conjugate(q / size)), log_accept
+    return _multiply(v, _conjugate(q / size)), log_accept
 
 
 def _cubic(position: Array, cells: int) -> tuple[Array, tuple[Array, ...]]:

@@ -142,10 +142,13 @@ class OccasionalObservables(eqx.Module):
 
     def __call__(self, x: Links) -> dict[str, Observed]:
         """Everything asked for, by name."""
-        found: dict[str, Observed] = {}
+        geometry = self.target.geometry
+        # E and Q of the clover before any flow: at the time 1, t²E is E.
+        bare = measure(x, jnp.ones((), real_dtype(x)), geometry)
+        found = {f"bare_{name}": part for name, part in bare._asdict().items() if part is not None}
         if self.times:
-            measured = flow(x, self.target.geometry, jnp.asarray(self.times), self.tolerance)[1]
-            found = {f"flow_{name}": part for name, part in measured._asdict().items() if part is not None}
+            measured = flow(x, geometry, jnp.asarray(self.times), self.tolerance)[1]
+            found |= {f"flow_{name}": part for name, part in measured._asdict().items() if part is not None}
         if self.loops:
             found["wilson_loops"] = all_loops(self.target, self.loops, x)
         return found

@@ -137,6 +137,9 @@ class GaugeTheory(Theory):
         "plaquette": "⟨Re tr P/N⟩",
         "polyakov": "⟨Re tr L/N⟩",
         "polyakov_modulus": "⟨|tr L/N|⟩",
+        "bare_energy": "⟨E⟩",
+        "bare_energy_plaquette": "⟨E_{P}⟩",
+        "bare_charge": "Q_{clover}",
         "flow_energy": "⟨t^{2}E⟩",
         "flow_energy_plaquette": "⟨t^{2}E_{P}⟩",
         "flow_charge": "Q(t)",
@@ -201,6 +204,19 @@ class GaugeTheory(Theory):
             if colors == (self.group.colors,) * 2 and dimensions == (len(sides),) and len(sides) in (2, 3, 4):
                 return self._settings(tuple(map(int, sides)), **settings)
         return None
+
+    def checked_kernels(self) -> "Mapping[str, Callable[[], Kernel]]":
+        """HMC and the heat bath, where there are exact draws."""
+        from dlhmc.kernels import HMC
+        from dlhmc.theories.gauge.heatbath import HeatBath
+        from dlhmc.theories.gauge.wilson import wilson
+
+        if self.group.colors != 2:
+            return {}
+        return {
+            f"HMC of {self.group}": lambda: HMC(wilson(self.name, (4, 4), 4.0), 0.25, 4),
+            f"heat bath of {self.group}": lambda: HeatBath(wilson(self.name, (4, 4), 4.0), 1),
+        }
 
     def _settings(self, lattice: tuple[int, ...], **rest: Any) -> TargetSettings:
         return self.settings(**{"lattice": lattice, **rest})

@@ -14,7 +14,7 @@ from dlhmc.geometry.unitary import UnitaryMatrices, determinant
 from dlhmc.names import Start
 from dlhmc.numerics import rng
 from dlhmc.numerics.leaves import leaf
-from dlhmc.targets.contract import ExactDraws, Moment, Observed, Symmetry, Target
+from dlhmc.targets.contract import Moment, Observed, Symmetry, Target
 from dlhmc.theories.gauge import exact, lattice
 from dlhmc.theories.gauge.draws import TorusDraws
 from dlhmc.theories.gauge.groups import SU2, Group
@@ -99,30 +99,42 @@ class Wilson(Target):
     def test_functions(self, x: Links) -> dict[str, PerChain]:
         """The moments, larger Wilson loops and Polyakov loops."""
         functions = super().test_functions(x)
-        for m, n in _LOOPS:
+        for m, n in self._loops():
             functions[f"loop {m}x{n}"] = self.wilson_loop(x, m, n)
         for direction, loop in enumerate(self.polyakov_loops(x)):
-            functions[f"Re polyakov {direction}"] = loop.real
-            if self.group != SU2:  # whose traces are real
-                functions[f"Im polyakov {direction}"] = loop.imag
+            # The trace of an SU(2) matrix has no imaginary part but rounding.
+            parts = {"re": loop.real} if self.group == SU2 else {"re": loop.real, "im": loop.imag}
+            parts["squared"] = loop.real**2 + loop.imag**2
+            functions |= {f"polyakov {direction} {part}": value for part, value in parts.items()}
         return functions
+
+    def _loops(self) -> list[tuple[int, int]]:
+        """Those that do not touch themselves around the lattice."""
+        return [size for size in _LOOPS if max(size) < min(self.sides)]
 
     def exact(self) -> dict[str, float]:
         """Finite-volume values, which hold for the annealed action too: it is Wilson's at γβ."""
         # The centre makes Polyakov loops vanish, in all dimensions.
-        parts = ("Re",) if self.group == SU2 else ("Re", "Im")
-        values = {f"{part} polyakov {direction}": 0.0 for part in parts for direction in range(self.dimensions)}
+        parts = ("re",) if self.group == SU2 else ("re", "im")
+        values = {f"polyakov {direction} {part}": 0.0 for direction in range(self.dimensions) for part in parts}
         if self.dimensions == 2:
-            values["plaquette"] = exact.plaquette(*self._two_dimensional())
-            values |= {f"loop {m}x{n}": exact.wilson_loop(*self._two_dimensional(), m * n) for m, n in _LOOPS}
+            arguments = self._two_dimensional()
+            values["plaquette"] = exact.plaquette(*arguments)
+            values |= {f"loop {m}x{n}": exact.wilson_loop(*arguments, m * n) for m, n in self._loops()}
+            for direction, side in enumerate(self.sides):
+                # The average over the lattice is one over the distances of two loops.
+                areas = range(0, self.volume, side)
+                correlation = [exact.polyakov_correlation(*arguments, area) for area in areas]
+                values[f"polyakov {direction} squared"] = float(np.mean(correlation))
         return values
 
-    def exact_draws(self) -> ExactDraws | None:
-        """Independent configurations of SU(2) and U(2) in two dimensions."""
+    def exact_draws(self) -> TorusDraws | None:
+        """Independent configurations, of two colors in two dimensions."""
         if self.dimensions != 2 or self.group.colors != 2:
             return None
-        first, second = self.sides
-        return TorusDraws.build((first, second), 2, self.group.special, float(self.beta) * float(self.gamma))
+        return TorusDraws.build(
+            (self.sides[0], self.sides[1]), self.group.colors, self.group.special, self._two_dimensional()[2]
+        )
 
     def _two_dimensional(self) -> tuple[int, bool, float, int]:
         return self.group.colors, self.group.special, float(self.beta) * float(self.gamma), self.volume

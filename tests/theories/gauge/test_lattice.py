@@ -1,0 +1,198 @@
+"""Products of links along paths against matrices multiplied one by one, fields of known flux, and symmetries."""
+
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from dlhmc.geometry import UnitaryMatrices
+from dlhmc.geometry.contract import sum_sites
+from dlhmc.testing.checks import evaluate
+from dlhmc.theories.gauge import lattice
+from dlhmc.theories.gauge.wilson import wilson
+
+pytestmark = pytest.mark.usefixtures("x64")
+# All sides differ, so that axes cannot be exchanged unseen.
+TARGETS = {"u2": (4, 3), "su3": (2, 3, 4)}
+ALL = pytest.mark.parametrize("group", sorted(TARGETS))
+
+
+def hot(group, sides=None, chains=2):
+    target = wilson(group, sides or TARGETS[group], 3.0)
+    return target, evaluate(target.start, jax.random.key(1), "hot", chains, jnp.dtype(jnp.float64))
+
+
+def momenta(target, x):
+    return target.geometry.momentum(jax.random.key(2), x.shape[-1], jnp.dtype(jnp.float64))
+
+
+def along(x, site, path):
+    """The product of links of the first chain on a path of signed directions, +1 … +d and −1 … −d."""
+    u = np.moveaxis(np.asarray(x)[..., 0], (0, 1), (-2, -1))
+    site, product = np.array(site), np.eye(u.shape[-1])
+    for step in path:
+        mu = abs(step) - 1
+        if step < 0:
+            site[mu] = (site[mu] - 1) % u.shape[1 + mu]
+        link = u[(mu, *site)]
+        product = product @ (link if step > 0 else link.conj().T)
+        if step > 0:
+            site[mu] = (site[mu] + 1) % u.shape[1 + mu]
+    return product
+
+
+def loop(mu, nu, m=1, n=1):
+    return [mu] * m + [nu] * n + [-mu] * m + [-nu] * n
+
+
+def sites(target):
+    return itertools.product(*map(range, target.sides))
+
+
+@ALL
+def test_loops(group):
+    target, x = hot(group)
+    colors = target.group.colors
+    traces = evaluate(lattice.plaquette_traces, x)
+    np.testing.assert_allclose(evaluate(lattice.plaquette_defects, x), 1 - traces, atol=1e-14)
+    for plane, (mu, nu) in enumerate(lattice.planes(target.dimensions)):
+        for site in sites(target):
+            expected = np.trace(along(x, site, loop(mu + 1, nu + 1))).real / colors
+            assert traces[(plane, *site, 0)] == pytest.approx(expected, abs=1e-14)
+    mu, nu = 0, target.dimensions - 1
+    found = evaluate(lattice.wilson_loop, x, (mu, nu), 3, 2)
+    for site in sites(target):
+        expected = np.trace(along(x, site, loop(mu + 1, nu + 1, 3, 2))).real / colors
+        assert found[(*site, 0)] == pytest.approx(expected, abs=1e-14)
+    for mu, found in enumerate(evaluate(lattice.polyakov_loops, x)):
+        expected = np.mean([np.trace(along(x, site, [mu + 1] * target.sides[mu])) for site in sites(target)]) / colors
+        assert found[0] == pytest.approx(expected, abs=1e-14)
+
+
+@ALL
+def test_wilson_loops_are_averaged_over_planes_and_orientations(group):
+    target, x = hot(group)
+    paths = [loop(mu + 1, nu + 1, *size) for mu, nu in lattice.planes(target.dimensions) for size in ((1, 2), (2, 1))]
+    expected = np.mean([np.trace(along(x, site, path)).real for site in sites(target) for path in paths])
+    assert evaluate(target.wilson_loop, x, 1, 2)[0] == pytest.approx(expected / target.group.colors, abs=1e-14)
+    assert evaluate(target.wilson_loop, x, 1, 1)[0] == pytest.approx(float(evaluate(target.plaquette, x)[0]), abs=1e-14)
+
+
+@ALL
+def test_plaquettes_through_a_link(group):
+    target, x = hot(group)
+    found = evaluate(lattice.plaquette_loops, x)
+    d = target.dimensions
+    for site, mu in itertools.product(sites(target), range(d)):
+        others = [sign * (nu + 1) for nu in range(d) if nu != mu for sign in (1, -1)]
+        expected = sum(along(x, site, loop(mu + 1, nu)) for nu in others)
+        np.testing.assert_allclose(found[(slice(None), slice(None), mu, *site, 0)], expected, atol=1e-13)
+
+
+@ALL
+def test_plaquettes_with_weights(group):
+    """They give the force of an action in which each plaquette has a coupling of its own."""
+    target, x = hot(group)
+    geometry = target.geometry
+    weights = jax.random.normal(jax.random.key(3), evaluate(lattice.plaquette_defects, x).shape)
+
+    def action(x):
+        return sum_sites(weights * lattice.plaquette_defects(x))
+
+    force = geometry.components(evaluate(lattice.plaquette_loops, x, weights)) * geometry.norm / target.group.colors
+    np.testing.assert_allclose(force, evaluate(geometry.gradient, action, x), atol=1e-13)
+
+
+def flux(sides, q):
+    """Angles with the plaquette 2πq/V everywhere, modulo 2π."""
+    i, j = np.indices(sides)
+    omega = 2 * np.pi * q / np.prod(sides)
+    return np.stack([np.where(i == sides[0] - 1, -omega * sides[0] * j, 0), omega * i])
+
+
+@pytest.mark.parametrize("fluxes", [(1, 0), (2, 1), (1, -1), (-2, 0)])
+def test_fields_of_known_charge(fluxes):
+    """Constant abelian fields in U(2), the same after a gauge transformation."""
+    target, x = hot("u2", (5, 6))
+    angles = np.stack([flux(target.sides, q) for q in fluxes])
+    field = np.zeros(x.shape, complex)
+    for color in range(2):
+        field[color, color] = np.exp(1j * angles[color])[..., None]
+    field = evaluate(target.symmetries()["gauge transformation"].apply, jax.random.key(4), jnp.asarray(field))
+    omega = 2 * np.pi * np.array(fluxes) / target.volume
+    charge = sum(fluxes)
+    found = evaluate(target.observables, field)
+    assert found["plaquette"][0] == pytest.approx(np.mean(np.cos(omega)), abs=1e-13)
+    assert found["charge"].tolist() == [charge, charge]
+    assert found["sine_charge"][0] == pytest.approx(target.volume * np.sin(sum(omega)) / (2 * np.pi), abs=1e-12)
+    assert evaluate(target.wilson_loop, field, 2, 3)[0] == pytest.approx(np.mean(np.cos(6 * omega)), abs=1e-13)
+    action = 3.0 * target.volume * np.mean(1 - np.cos(omega))
+    assert evaluate(target.action, field)[0] == pytest.approx(action, abs=1e-10)
+
+
+@ALL
+def test_centre(group):
+    """Polyakov loops, and nothing else, are multiplied by the phase."""
+    target, x = hot(group)
+    phases = 2 * np.pi * np.arange(1, target.dimensions + 1) / target.group.colors
+    y = evaluate(lattice.turn, x, jnp.asarray(phases))
+    np.testing.assert_allclose(evaluate(lattice.plaquette_traces, y), evaluate(lattice.plaquette_traces, x), atol=1e-14)
+    loops = np.exp(1j * phases)[:, None] * evaluate(lattice.polyakov_loops, x)
+    np.testing.assert_allclose(evaluate(lattice.polyakov_loops, y), loops, atol=1e-14)
+
+
+@ALL
+def test_reflections_transport_momenta(group):
+    target, x = hot(group)
+    geometry, v = target.geometry, momenta(target, x)
+    moved = evaluate(geometry.moved, x, 0.3 * v)
+    m = geometry.hermitian(v)
+    for axis in range(target.dimensions):
+        y, w = evaluate(lattice.reflect, x, m, axis)
+        assert np.abs(y - x).max() > 0.1
+        assert evaluate(target.action, y)[0] == pytest.approx(float(evaluate(target.action, x)[0]), rel=1e-13)
+        after = evaluate(geometry.moved, y, 0.3 * geometry.components(1j * w))
+        np.testing.assert_allclose(after, evaluate(lattice.reflect, moved, m, axis)[0], atol=1e-13)
+        np.testing.assert_allclose(evaluate(lattice.reflect, y, w, axis)[0], x, atol=1e-13)
+
+
+@ALL
+def test_gauge_transformations(group):
+    """The action does not change, the force is transformed as momenta are."""
+    target, x = hot(group)
+    geometry = target.geometry
+    g = UnitaryMatrices(target.group.colors, target.group.special, target.sides)
+    g = evaluate(g.haar, jax.random.key(5), 2, jnp.dtype(jnp.float64))
+    y, force = evaluate(lattice.gauge_transform, x, geometry.hermitian(evaluate(target.force, x)), g)
+    np.testing.assert_allclose(evaluate(target.action, y), evaluate(target.action, x), rtol=1e-13)
+    np.testing.assert_allclose(evaluate(target.force, y), geometry.components(1j * force), atol=1e-12)
+
+
+@pytest.mark.parametrize(("group", "sides"), [("u2", (3, 3)), ("su3", (2, 3, 2))])
+def test_random_transformations(group, sides):
+    """With every draw: it is undone, keeps the energy, and moves momenta along with links."""
+    target, x = hot(group, sides)
+    geometry, v = target.geometry, momenta(target, x)
+
+    @jax.jit
+    def errors(key):
+        g = target.random_transformation(key)
+        y, w = g.apply(x, v)
+        x_back, v_back = g.undo(y, w)
+        moved = geometry.moved(y, 0.3 * w) - g.apply(geometry.moved(x, 0.3 * v), v)[0]
+        kinetic = sum_sites(geometry.local_kinetic(w) - geometry.local_kinetic(v))
+        changes = (x_back - x, v_back - v, moved, target.action(y) - target.action(x), kinetic)
+        return jnp.stack([jnp.abs(change).max() for change in changes])
+
+    @jax.jit
+    def coins(key):
+        g = target.random_transformation(key)
+        return jnp.concatenate([g.conjugated[None], g.transposed, g.reflected, g.shift > 0, g.phases > 0])
+
+    keys = jax.random.split(jax.random.key(0), 12)
+    assert max(float(errors(key).max()) for key in keys) < 1e-11
+    drawn = np.stack([coins(key) for key in keys])
+    assert drawn.any(axis=0).all()
+    assert not drawn[:, : 2 + target.dimensions].all(axis=0).any()
