@@ -27,8 +27,8 @@ if TYPE_CHECKING:  # geometries draw for the chains of a device
 T = TypeVar("T")
 Index = tuple[Any, ...]  # of slices
 _CHAINS, _SITES = "chains", "sites"
-# Fields are [component, …, site, site, chain]: whatever components come first, the third from last is an axis of sites in
-# every lattice of two dimensions or more.
+# Fields are [component, …, site, site, chain]: whatever components come first, the third axis from last is one of
+# sites in every lattice of two dimensions or more.
 _AXIS_OF_SITES = -3
 
 

@@ -51,7 +51,7 @@ class Schedule(NamedTuple):
 
 @eqx.filter_jit
 def begin(kernel: Kernel, draws: ExactDraws | None, seed: Int[Array, ""], start: Start, chains: int) -> Carry:
-    """The carry before the first trajectory; with `draws`, chains start in equilibrium."""
+    """The carry before the first trajectory; with `draws`, chains start there."""
     dtype = jnp.dtype(jnp.result_type(float))
     key = rng.step_key(seed, rng.Purpose.START, jnp.zeros((), jnp.uint32))
     x = kernel.target.start(key, start, chains, dtype) if draws is None else draws.draw(key, chains, dtype)

@@ -92,9 +92,7 @@ def flow(
     chains = x.shape[-1]
 
     def until(carry: tuple[Links, Array, Array], t: Array) -> tuple[tuple[Links, Array, Array], Flowed]:
-        x, now, size = jax.lax.while_loop(
-            lambda state: jnp.any(state[1] < t), lambda state: step(*state, t), carry
-        )
+        x, now, size = jax.lax.while_loop(lambda state: jnp.any(state[1] < t), lambda state: step(*state, t), carry)
         return (x, now, size), measure(x, t, geometry)
 
     def step(x: Links, now: Array, size: Array, t: Array) -> tuple[Links, Array, Array]:
