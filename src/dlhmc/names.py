@@ -1,8 +1,9 @@
 """Names that a user chooses from, whatever the theory. Free of heavy imports: the command line starts at once."""
 
-from typing import Literal
+from typing import Literal, get_args
 
 Start = Literal["hot", "cold", "exact"]
+STARTS: tuple[str, ...] = get_args(Start)
 Scheme = Literal["leapfrog", "omelyan"]
 MaskName = Literal["random", "checkerboard"]
 RuleName = Literal["affine", "circle", "shift"]

@@ -8,6 +8,7 @@ one flat table: those of a theory, of an architecture, of a run.
 import dataclasses
 import difflib
 import functools
+import operator
 import tomllib
 import types
 import typing
@@ -71,6 +72,10 @@ def _plain(hint: Any) -> Any:
         inner, *marks = typing.get_args(hint)
         limits = [mark for mark in marks if isinstance(mark, Meta)]
         return Annotated[_plain(inner), limits[0]] if limits else _plain(inner)
+    if typing.get_origin(hint) in (types.UnionType, typing.Union) and str in typing.get_args(hint):
+        # Names and any other text: the names are for shells that complete them.
+        parts = [part for part in typing.get_args(hint) if typing.get_origin(part) is not Literal]
+        return functools.reduce(operator.or_, parts)
     return hint
 
 

@@ -39,15 +39,17 @@ def shown(progress: Progress, devices: int | None, time_limit: float | None) -> 
 
 
 @contextmanager
-def place_for(out: str | Path | None, settings: Mapping[str, Any], *, resume: bool) -> Iterator[Place]:
+def place_for(
+    out: str | Path | None, settings: Mapping[str, Any], inputs: Mapping[str, Path] | None = None, *, resume: bool
+) -> Iterator[Place]:
     """Where a run writes; a temporary place if nobody says where."""
     if out is not None:
-        yield Place(Path(out), settings, resuming=resume)
+        yield Place(Path(out), settings, inputs, resuming=resume)
         return
     if resume:
         raise UserError("resume goes on with the run in a directory: give out.")
     with tempfile.TemporaryDirectory(prefix="dlhmc-") as temporary:
-        yield Place(Path(temporary) / "run", settings)
+        yield Place(Path(temporary) / "run", settings, inputs)
 
 
 def conclude(result: Any, code: ExitCode, done: str, out: str | Path | None) -> Any:

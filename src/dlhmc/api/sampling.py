@@ -1,9 +1,13 @@
 """Sampling from Python."""
 
+import functools
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import ArrayLike
 
 from dlhmc.api.running import Progress, conclude, is_double, place_for, shown
 from dlhmc.errors import ExitCode, UserError
@@ -11,8 +15,9 @@ from dlhmc.kernels import Kernel
 from dlhmc.names import Start
 from dlhmc.results.samples import Samples, dataset
 from dlhmc.runs import sampling
+from dlhmc.runs.configurations import Given, start_from, start_from_file
 from dlhmc.runs.describe import describe_kernel, fingerprint
-from dlhmc.runs.engine import Measured, Measurements
+from dlhmc.runs.engine import Measured
 from dlhmc.runs.sampling import Sampler, settled_start
 from dlhmc.runs.settings import SampleAmounts
 from dlhmc.settings import merged
@@ -27,7 +32,7 @@ def sample(
     trajectories: int = 1000,
     warmup: int = 200,
     seed: int = 1,
-    start: Start | None = None,
+    start: Start | str | Path | ArrayLike | None = None,
     tune: float | None = None,
     observables: Mapping[str, Observable] | None = None,
     keep_configurations: int = 0,
@@ -45,7 +50,8 @@ def sample(
         trajectories: measured in each chain, after the warm-up.
         warmup: trajectories before the first measurement.
         seed: root of all random numbers.
-        start: first configurations: exact draws, hot or cold; exact ones where the target has them, else hot.
+        start: first configurations: exact draws, hot or cold; exact ones where the target has them, else hot. Or one
+            configuration for all chains, or one for each x[…, chain], as an array or the path of a file.
         tune: the acceptance that the step size is tuned to during the warm-up; None leaves it as it is.
         observables: functions of x[…, chain] that give numbers for each chain, by name, measured beside the target's.
         keep_configurations: configurations of each chain to keep, evenly spaced.
@@ -67,20 +73,30 @@ def sample(
         check_observable(function, kernel.target, name)
     if tune is not None and kernel.tunable_step_size() is None:
         raise UserError("This kernel has no step size to tune: leave out tune.")
-    sampler = Sampler(kernel, tune is not None, Measurements(Measured(observables or {})))
+    named = isinstance(start, str | Path)
     amounts = SampleAmounts(
         chains=chains,
         trajectories=trajectories,
         warmup=warmup,
         seed=seed,
-        start=settled_start(kernel.target, start),
+        start=str(start) if named else settled_start(kernel.target, None) if start is None else None,
         target_acceptance=0.8 if tune is None else tune,
         keep_configurations=keep_configurations,
         float64=is_double(),
     )
-    described = {"kernel": describe_kernel(kernel)["kernel"], "tune": sampler.tune, "fingerprint": fingerprint(kernel)}
+    file = amounts.start_file
+    inputs = {} if file is None else {"start": file}
+    objects: Any = kernel
+    first: Callable[[], Given] | None = None
+    if file is not None:
+        first = functools.partial(start_from_file, file, kernel.target, chains)
+    elif amounts.start is None:
+        array = np.asarray(start)
+        objects, first = (kernel, array), functools.partial(start_from, array, kernel.target, chains)
+    sampler = Sampler(kernel, tune is not None, Measurements(Measured(observables or {})), start=first)
+    described = {"kernel": describe_kernel(kernel)["kernel"], "tune": sampler.tune, "fingerprint": fingerprint(objects)}
     options, console = shown(progress, devices, time_limit)
-    with place_for(out, merged(described, amounts), resume=resume) as place:
+    with place_for(out, merged(described, amounts), inputs, resume=resume) as place:
         work, code = sampling.sample(sampler, amounts, place, console, options, show_results=False)
         result = Samples(dataset(work.so_far)) if work.measured else None
     if code == ExitCode.ALARM and result is not None:

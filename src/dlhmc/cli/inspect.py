@@ -61,7 +61,7 @@ class Summary:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Export:
-    """Write the histories of a run for other programs: netCDF, HDF5 or CSV.
+    """Write the histories of a run for other programs: netCDF, HDF5 or CSV. Or the configurations that it has kept.
 
     Example: dlhmc export runs/hmc7 --out hmc7.nc
     """
@@ -69,13 +69,21 @@ class Export:
     directory: tyro.conf.Positional[Path]
     """directory of a sampling run, finished or not"""
     out: Path
-    """file to write: .nc and .h5 are netCDF-4 with all there is, .csv has a row for each trajectory and chain"""
+    """file to write: .nc and .h5 are netCDF-4 with all there is, .csv has a row for each trajectory and chain; with
+    --format, the directory for files of configurations"""
+    format: str | None = None
+    """write kept configurations, one file for each chain and configuration, in this format of the theory"""
 
     def __call__(self) -> ExitCode:
         """Run the command."""
         from dlhmc.results.export import require_format
         from dlhmc.results.samples import load_samples
 
+        if self.format is not None:
+            samples = load_samples(self.directory)
+            number = samples.save_configurations(self.out, self.format, self.directory.resolve().name)
+            console().out(f"{number} configurations written to {self.out}", highlight=False)
+            return ExitCode.OK
         require_format(self.out)
         load_samples(self.directory).save(self.out)
         console().out(f"written to {self.out}", highlight=False)
@@ -86,12 +94,13 @@ class Export:
 class Measure(Compiling):
     """Measure observables of configurations that come from elsewhere, with errors and exact values.
 
-    The file holds an array [configuration, …] or [chain, configuration, …]. Its shape tells the size of the target;
-    what it does not tell, such as couplings, is given as options of the theory.
+    A file holds an array [configuration, …] or [chain, configuration, …]. Its shape tells the size of the target;
+    what it does not tell, such as couplings, is given as options of the theory. Or each of several files holds one
+    configuration in a format that people exchange, which also tells the theory: they are one chain in their order.
     """
 
-    file: tyro.conf.Positional[Path]
-    """array of configurations: .npy, or HDF5 (.h5, .hdf5, .nc)"""
+    files: tyro.conf.Positional[tuple[Path, ...]]
+    """array of configurations: .npy, or HDF5 (.h5, .hdf5, .nc); or files with one configuration each"""
     target: str | None = None
     """the theory that they are of"""
     dataset: str | None = None
@@ -103,13 +112,21 @@ class Measure(Compiling):
 
     @classmethod
     def specialised(cls, arguments: list[str]) -> tuple[type[Any], Any]:
-        """With options for what the shape of an array does not tell."""
-        settings = registry.theory(value_of("--target", arguments) or registry.default()).settings
-        asked = {name: hint for name, hint in hints_of(settings).items() if name not in settings.told_by_shape}
-        fields = [
-            (name, Annotated[hint, tyro.conf.arg(help="of the theory, with which they were made")])
-            for name, hint in asked.items()
+        """With options for what the shape of an array does not tell; files of one configuration do without them."""
+        files = [path for path in map(Path, arguments) if path.is_file()]
+        form = registry.format_of(files[0]) if files else None
+        offering = [
+            theory.name for theory in registry.all_theories() if form is not None and form in theory.formats().values()
         ]
+        settings = registry.theory(value_of("--target", arguments) or next(iter(offering), registry.default())).settings
+        asked = {name: hint for name, hint in hints_of(settings).items() if name not in settings.told_by_shape}
+        fields: list[Any] = []
+        for name, hint in asked.items():
+            described = tyro.conf.arg(help="of the theory, with which they were made")
+            if offering:
+                fields.append((name, Annotated[hint | None, described], dataclasses.field(default=None)))
+            else:
+                fields.append((name, Annotated[hint, described]))
         made = dataclasses.make_dataclass(cls.__name__, fields, bases=(cls,), frozen=True, kw_only=True)
         made.__doc__ = cls.__doc__
         return made, tyro.MISSING_NONPROP
@@ -118,21 +135,33 @@ class Measure(Compiling):
         theory = registry.theory(self.target or registry.default())
         settings = theory.from_shape(shape, given)
         if settings is None:
+            example = theory.settings(**given)
+            axes = ", ".join(map(str, example.build().shape))
             raise UserError(
-                f"An array of the shape {list(shape)} cannot hold configurations of the target {theory.name}."
+                f"An array of the shape {list(shape)} cannot hold configurations: those of "
+                f"{registry.told_by(theory.name, example)}, for one, have the shape [configuration, {axes}] or "
+                f"[chain, configuration, {axes}]."
             )
         return settings.build()
 
     def __call__(self) -> ExitCode:
         """Run the command."""
         from dlhmc.results.export import require_format
-        from dlhmc.results.measuring import measure_file
+        from dlhmc.results.measuring import measure_file, measure_files
 
+        if not self.files:
+            raise UserError("There is nothing to measure: give a file.")
         if self.out is not None:
             require_format(self.out)
         general = {field.name for field in dataclasses.fields(Measure)}
         given = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name not in general}
-        measured = measure_file(self.file, lambda shape: self._of_shape(shape, given), self.dataset)
+        given = {name: value for name, value in given.items() if value is not None}
+        if registry.format_of(self.files[0]) is not None:
+            measured = measure_files(self.files, self.target, given)
+        elif len(self.files) > 1:
+            raise UserError(f"{self.files[0]} holds an array of configurations: measure it alone.")
+        else:
+            measured = measure_file(self.files[0], lambda shape: self._of_shape(shape, given), self.dataset)
         if self.json:
             print_json(measured.summary())
         else:

@@ -1,6 +1,7 @@
 """A sampling run of the command line: theory, sampler, moves, amounts."""
 
 import dataclasses
+import functools
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -92,6 +93,7 @@ class SamplePlan(LongPlan):
         from dlhmc.kernels import HMC, Exact, Kernel
         from dlhmc.kernels.integrators import INTEGRATORS
         from dlhmc.models.model import Model
+        from dlhmc.runs.configurations import start_from_file
         from dlhmc.runs.engine import Measurements
         from dlhmc.runs.sampling import Sampler, exact_draws
 
@@ -110,8 +112,12 @@ class SamplePlan(LongPlan):
             step_size = _FIRST_GUESS_OF_STEP_SIZE if settings.step_size is None else settings.step_size
             kernel = HMC(target, step_size, settings.leapfrog_steps, INTEGRATORS[settings.integrator])
         tune = settings.step_size is None and kernel.tunable_step_size() is not None
+        start = None
+        if (file := self.amounts.start_file) is not None:
+            start = functools.partial(start_from_file, file, target, self.amounts.chains)
+            inputs = inputs | {"start": file}
         measured = Measurements(occasional=self.occasional.observables(target))
-        return Sampler(self.moves.applied(kernel), tune, measured, self.occasional.notes()), inputs
+        return Sampler(self.moves.applied(kernel), tune, measured, self.occasional.notes(), start), inputs
 
     def run(
         self,

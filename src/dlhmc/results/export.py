@@ -1,4 +1,4 @@
-"""Histories for other programs: netCDF-4, which is HDF5 as well, and comma-separated values."""
+"""Histories for other programs: netCDF-4, which is HDF5 as well, and comma-separated values; and configurations."""
 
 import csv
 from pathlib import Path
@@ -6,8 +6,12 @@ from pathlib import Path
 import numpy as np
 import xarray as xr
 
-from dlhmc.errors import UserError, required
+from dlhmc.errors import Setting, UserError, required
+from dlhmc.runs.describe import known_theory
+from dlhmc.runs.history import CONFIGURATIONS
 from dlhmc.runs.summary import index_of
+from dlhmc.storage.files import write_whole
+from dlhmc.theories import registry
 
 _NETCDF = (".nc", ".h5")
 _FORMATS = (*_NETCDF, ".csv")
@@ -32,6 +36,45 @@ def write(data: xr.Dataset, path: Path) -> None:
         raise UserError(f"{path} cannot be written: {error.strerror or error}.") from error
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def write_configurations(data: xr.Dataset, folder: Path, format: str, run: str) -> int:
+    """Write kept configurations to files that people exchange, one for each chain and configuration; their number.
+
+    No file that exists is written to. `run` is what their names begin with.
+    """
+    all_formats = registry.formats()
+    if format not in all_formats:
+        raise UserError(f"{Setting('format')} is {format!r}, but must be one of {', '.join(all_formats)}.")
+    theory = known_theory({str(name): value for name, value in data.attrs.items()})
+    form = None if theory is None else theory.formats().get(format)
+    if form is None:
+        target = data.attrs.get("target")
+        raise UserError(f"The format {format} cannot hold configurations of the target {target}.")
+    if CONFIGURATIONS not in data:
+        raise UserError(f"The run has kept no configurations: sample with {Setting('keep_configurations')}.")
+    x, kept = data[CONFIGURATIONS], [int(trajectory) for trajectory in data["kept"]]
+    # Names in the order of the run.
+    wide, tall = len(str(x.sizes["chain"] - 1)), len(str(data.sizes["trajectory"]))
+    files = {
+        folder / form.names.format(run=run, chain=f"{chain:0{max(3, wide)}}", trajectory=f"{trajectory:0{tall}}"): (
+            index,
+            chain,
+        )
+        for chain in range(x.sizes["chain"])
+        for index, trajectory in enumerate(kept)
+    }
+    for path in files:
+        if path.exists():
+            raise UserError(f"{path} exists already: choose another directory.")
+    for path, (index, chain) in files.items():
+        content = form.encode(np.asarray(x[index, ..., chain]), run, kept[index])
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            write_whole(path, content)
+        except OSError as error:
+            raise UserError(f"{path} cannot be written: {error.strerror or error}.") from None
+    return len(files)
 
 
 def require_format(path: Path) -> None:

@@ -1,29 +1,33 @@
-"""Observables of configurations that come from elsewhere: a NumPy array, an .npy or an HDF5 file."""
+"""Observables of configurations that come from elsewhere: a NumPy array, an .npy or an HDF5 file, or one file each."""
 
+import dataclasses
 import json
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import equinox as eqx
-import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 from jaxtyping import Array
 from numpy.typing import NDArray
 
 from dlhmc.errors import Setting, UserError, required
-from dlhmc.geometry import Torus
 from dlhmc.results.samples import Measurements, variable
+from dlhmc.runs.configurations import as_field, load_array
 from dlhmc.runs.describe import describe_target
 from dlhmc.runs.directory import versions
 from dlhmc.runs.summary import Quantities
+from dlhmc.settings import hints_of
 from dlhmc.targets import Target
 from dlhmc.targets.contract import Observed
+from dlhmc.theories import registry
+from dlhmc.theories.contract import StoredConfiguration, TargetSettings
 
-# Configurations that are measured at a time.
-_BATCH = 256
+# Configurations that are measured at a time, and numbers of all of them.
+_BATCH, _NUMBERS = 256, 2**23
 
 
 def measure(configurations: Any, target: Target) -> Measurements:
@@ -38,6 +42,11 @@ def measure(configurations: Any, target: Target) -> Measurements:
     >>> print(found.mean("squared_norm"))
     2.97(7)
     """
+    return _measure(configurations, target, ())
+
+
+def _measure(configurations: Any, target: Target, unknown: Sequence[str]) -> Measurements:
+    """The same where some settings of the target are not known, which no observable depends on."""
     shape, wanted = np.shape(configurations), target.shape
     extra = len(shape) - len(wanted)
     if extra not in (1, 2) or shape[extra:] != wanted:
@@ -48,13 +57,13 @@ def measure(configurations: Any, target: Target) -> Measurements:
         )
     if 0 in shape:
         raise UserError(f"There are no configurations in an array of the shape {_shown(shape)}.")
-    one_chain = extra == 1
+    one_chain, batch = extra == 1, max(1, min(_BATCH, _NUMBERS // math.prod(wanted)))
     chains, rows = (1, shape[0]) if one_chain else shape[:2]
     # A batch of configurations takes the place of chains.
     batches = [
         _measured(target, configurations[index] if one_chain else configurations[chain, index])
         for chain in range(chains)
-        for index in (slice(first, first + _BATCH) for first in range(0, rows, _BATCH))
+        for index in (slice(first, first + batch) for first in range(0, rows, batch))
     ]
     variables = {}
     for name in batches[0]:
@@ -63,7 +72,11 @@ def measure(configurations: Any, target: Target) -> Measurements:
             name, np.moveaxis(values.reshape(*values.shape[:-1], chains, rows), (-2, -1), (0, 1))
         )
     what = {"kernel": "configurations"} | describe_target(target)
-    more = {"quantities": Quantities.of(target).to_json(), "versions": json.dumps(versions())}
+    quantities = Quantities.of(target)
+    if unknown:
+        what = {name: value for name, value in what.items() if name not in unknown}
+        quantities = dataclasses.replace(quantities, exact={}, variances={})
+    more = {"quantities": quantities.to_json(), "versions": json.dumps(versions())}
     more["diagnostics"] = "[]"
     coordinates = {"chain": np.arange(chains), "trajectory": np.arange(1, rows + 1)}
     return Measurements(xr.Dataset(variables, coordinates, what | more))
@@ -71,23 +84,53 @@ def measure(configurations: Any, target: Target) -> Measurements:
 
 def _measured(target: Target, batch: Any) -> dict[str, NDArray[Any]]:
     """The observables of configurations [configuration, …]."""
-    array = np.asarray(batch)
-    if array.dtype.kind not in "fciu":
-        raise UserError(f"The configurations are of the type {array.dtype}, but must be numbers.")
-    if not np.all(np.isfinite(array)):
-        raise UserError("The configurations hold numbers that are not finite: leave those configurations out.")
-    geometry = target.geometry
-    if array.dtype.kind == "c" and not geometry.is_complex:
-        if not isinstance(geometry, Torus) or np.abs(np.abs(array) - 1).max() > 1e-4:
-            raise UserError("Complex numbers must be e^{ix} of absolute value 1: give angles, or divide by it.")
-        array = np.angle(array)
-    x = jnp.asarray(np.moveaxis(array, 0, -1), geometry.dtype(jnp.result_type(float)))
+    x = as_field(batch, target)
     return {name: np.asarray(values) for name, values in _observables(target, x).items()}
 
 
 @eqx.filter_jit
 def _observables(target: Target, x: Array) -> dict[str, Observed]:
     return target.observables(x)
+
+
+class _Files:
+    """An array [configuration, …] of files that hold one configuration each, read when they are looked at."""
+
+    def __init__(self, paths: Sequence[Path]) -> None:
+        self._paths = paths
+        self.settings, first = self._read(paths[0])
+        self.theory, x = first
+        self.shape = (len(paths), *x.shape)
+
+    def _read(self, path: Path) -> tuple[TargetSettings, StoredConfiguration]:
+        if not path.is_file():
+            raise UserError(f"There is no file {path}.")
+        if (form := registry.format_of(path)) is None:
+            raise UserError(f"{path} is of another kind than {self._paths[0]}: measure them one after the other.")
+        return registry.read_configuration(path, form)
+
+    def __getitem__(self, index: slice) -> NDArray[Any]:
+        return np.stack([self._same(path) for path in self._paths[index]])
+
+    def _same(self, path: Path) -> NDArray[Any]:
+        settings, (theory, x) = self._read(path)
+        if theory != self.theory or x.shape != self.shape[1:]:
+            found, first = registry.told_by(theory, settings), registry.told_by(self.theory, self.settings)
+            raise UserError(f"{path} is of {found}, but {self._paths[0]} of {first}: measure them one after the other.")
+        return x
+
+
+def measure_files(paths: Sequence[Path], theory: str | None, given: Mapping[str, Any]) -> Measurements:
+    """Measure configurations in files that people exchange, one each, as one chain in their order.
+
+    The files tell theory and size; what is `given` beside it, such as couplings, is that of the exact values.
+    """
+    files = _Files(paths)
+    if theory not in (None, files.theory):
+        raise UserError(f"{paths[0]} is of {registry.told_by(files.theory, files.settings)}, not of {theory}.")
+    settings = dataclasses.replace(files.settings, **given)
+    unknown = hints_of(type(settings)).keys() - given.keys() - {*settings.told_by_shape}
+    return _measure(files, settings.build(), sorted(unknown))
 
 
 def measure_file(
@@ -104,16 +147,13 @@ def _opened(path: Path, target_of: Callable[[tuple[int, ...]], Target], dataset:
     if not path.is_file():
         raise UserError(f"There is no file {path}.")
     if path.suffix == ".npy":
-        try:
-            array = np.load(path, mmap_mode="r", allow_pickle=False)
-        except (OSError, ValueError) as error:
-            raise UserError(f"{path} is no array of numbers: {error}.") from None
-        yield array
+        yield load_array(path)
     elif path.suffix in (".h5", ".hdf5", ".nc"):
         with _hdf5(path) as file:
             yield _find(file, path, target_of, dataset)
     else:
-        raise UserError(f"{path} has no known format: give an .npy or an HDF5 file (.h5, .hdf5, .nc).")
+        known = ", ".join(form.title for form in registry.formats().values())
+        raise UserError(f"{path} has no known format: give an .npy or an HDF5 file (.h5, .hdf5, .nc), or {known}.")
 
 
 def _hdf5(path: Path) -> Any:

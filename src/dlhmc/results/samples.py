@@ -23,6 +23,7 @@ from dlhmc.runs.summary import (
     for_each,
     show,
     show_observables,
+    show_values,
     show_warnings,
     summarise,
     summarise_observables,
@@ -142,8 +143,11 @@ class Measurements:
         return {name: value for name, value in about.items() if not name.startswith(_EXACT)}
 
     def summary(self) -> dict[str, Any]:
-        """All results as one table of plain numbers."""
+        """All results as one table of plain numbers; of a single configuration, all that was measured."""
         histories = _histories(self.data)
+        if histories.shape == (1, 1):
+            values = {name: {"mean": self.series(name)[0, ..., 0].tolist(), "error": None} for name in self.observables}
+            return describe_histories(self._what(), histories) | values | {"warnings": []}
         taus = autocorrelation_times(self._quantities, histories)
         found = summarise_observables(self._quantities, histories, taus)
         return describe_histories(self._what(), histories) | found | {"warnings": unconverged(found, self._quantities)}
@@ -151,6 +155,9 @@ class Measurements:
     def show(self, console: Console | None = None) -> None:
         """Print the results beside the exact values."""
         summary, console = self.summary(), console or Console()
+        if _histories(self.data).shape == (1, 1):
+            show_values(summary, self.observables, console)
+            return
         show_observables(summary, self._quantities, console)
         show_warnings(summary, console)
 
@@ -182,6 +189,15 @@ class Samples(Measurements):
         """All results as one table, that of summary.json."""
         steps, seconds = int(self.data.attrs["leapfrog_steps"]), float(self.data.attrs["seconds"])
         return summarise(self._what(), self._quantities, _histories(self.data), steps, seconds)
+
+    def save_configurations(self, folder: str | Path, format: str, run: str = "run") -> int:
+        """Write the configurations that were kept to files that others read, one for each chain and configuration.
+
+        Formats are those of the theory; the names of the files begin with that of the run. Returns their number.
+        """
+        from dlhmc.results.export import write_configurations
+
+        return write_configurations(self.data, Path(folder), format, run)
 
     def show(self, console: Console | None = None) -> None:
         """Print the results beside the exact values, and the speed."""

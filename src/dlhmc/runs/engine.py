@@ -79,7 +79,7 @@ def begin(
     chains: int,
     occasional: Observables | None = None,
 ) -> Carry:
-    """The carry before the first trajectory; with `draws`, chains start in equilibrium."""
+    """The carry before the first trajectory; with `draws`, chains start there."""
     dtype = jnp.dtype(jnp.result_type(float))
     key = rng.step_key(seed, rng.Purpose.START, jnp.zeros((), jnp.uint32))
     x = kernel.target.start(key, start, chains, dtype) if draws is None else draws.draw(key, chains, dtype)

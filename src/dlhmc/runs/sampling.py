@@ -6,9 +6,9 @@ import json
 import math
 import time
 import types
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, NotRequired, TypedDict
+from typing import Any, NamedTuple, NotRequired, TypedDict, cast
 
 import equinox as eqx
 import jax
@@ -23,6 +23,7 @@ from dlhmc.machine.devices import Devices, own_part
 from dlhmc.names import Start
 from dlhmc.numerics.leaves import integer, leaf, on_host
 from dlhmc.runs.checkpoint import Checkpoints, Notes
+from dlhmc.runs.configurations import Given
 from dlhmc.runs.describe import describe_kernel, known_theory
 from dlhmc.runs.directory import Place, RunDirectory, open_run, run_directory, versions, write_json
 from dlhmc.runs.engine import TARGET_ONLY, Carry, Measurements, Schedule, advance, begin, diagnostics
@@ -65,11 +66,19 @@ class Sampler(NamedTuple):
     measured: Measurements = TARGET_ONLY
     #: what the history says of measurements, beside their names
     notes: Mapping[str, Any] = types.MappingProxyType({})
+    #: makes the first configurations, where they are given; not before JAX knows its devices
+    start: Callable[[], Given] | None = None
 
     @property
     def target(self) -> Target:
         """What is sampled."""
         return self.kernel.target
+
+    def starts_from(self, amounts: SampleAmounts) -> str:
+        """The first configurations: a name, a file, or an array."""
+        if self.start is not None:
+            return amounts.start or "array"
+        return settled_start(self.target, cast(Start | None, amounts.start))
 
 
 def exact_draws(target: Target) -> ExactDraws:
@@ -107,8 +116,10 @@ def sample(
 def prepare(sampler: Sampler, amounts: SampleAmounts, options: ExecutionOptions = PLAIN) -> tuple[Devices, Carry]:
     """First configurations, on the devices wanted."""
     devices = Devices(options.devices, options.split_lattice)
-    start = settled_start(sampler.target, amounts.start)
-    draws = exact_draws(sampler.target) if start == "exact" else None
+    start = cast(Start, sampler.starts_from(amounts))
+    draws: ExactDraws | None = exact_draws(sampler.target) if start == "exact" else None
+    if sampler.start is not None:
+        draws = sampler.start()
     kernel, draws = on_host((sampler.kernel, draws))
     devices.require(sampler.target.shape, amounts.chains)
     with devices.beginning():
@@ -329,7 +340,7 @@ class Sampling(Work):
         _, info = eqx.filter_eval_shape(lambda k, s: k.step(jax.random.key(0), s), self._kernel, self.carry.state)
         return describe_kernel(kernel) | {
             "leapfrog_steps": kernel.leapfrog_steps,
-            "start": settled_start(self.sampler.target, amounts.start),
+            "start": self.sampler.starts_from(amounts),
             "warmup": amounts.warmup,
             "seed": amounts.seed,
             "quantities": Quantities.of(self.sampler.target, self.sampler.measured.always, self.carry.held).to_json(),

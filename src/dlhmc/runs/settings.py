@@ -4,9 +4,10 @@ Free of heavy imports.
 """
 
 import dataclasses
+from pathlib import Path
 
 from dlhmc.errors import Setting, UserError
-from dlhmc.names import RateSchedule, Start
+from dlhmc.names import STARTS, RateSchedule, Start
 from dlhmc.settings import Amount, Chains, Count, Positive, Probability, Seed, Settings
 
 
@@ -22,8 +23,9 @@ class SampleAmounts(Settings):
     """trajectories before the first measurement, during which the step size is tuned"""
     seed: Seed = 1
     """root of all random numbers"""
-    start: Start | None = None
-    """first configurations: exact draws, hot or cold; exact where the target has them, else hot, if not given"""
+    start: Start | str | None = None
+    """first configurations: exact draws, hot or cold; or a file with a configuration of the target; exact where the
+    target has them, else hot, if not given"""
     target_acceptance: Probability = 0.8
     """acceptance the step size is tuned to"""
     measure_every: Count = 10
@@ -40,6 +42,14 @@ class SampleAmounts(Settings):
         super().__post_init__()
         fine = self.keep_configurations <= self.trajectories
         self.require(fine, "keep_configurations", "from 0 to the number of trajectories")
+        if self.start_file is not None:
+            # By a name that means the same in every directory.
+            object.__setattr__(self, "start", str(self.start_file.absolute()))
+
+    @property
+    def start_file(self) -> Path | None:
+        """Where the first configurations are, if `start` names a file."""
+        return None if self.start is None or self.start in STARTS else Path(self.start)
 
     def require_warmup(self) -> None:
         """A step size is tuned during the warm-up."""

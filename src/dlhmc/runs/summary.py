@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
+from rich.table import Column, Table
 
 from dlhmc.errors import UserError
 from dlhmc.runs.history import History
@@ -346,6 +346,17 @@ def show_observables(summary: Mapping[str, Any], quantities: Quantities, console
     for name in quantities.slow:
         for label, tau in shown_elements(name, summary[f"tau_int_{name}"]):
             table.add_row(escape(f"τ_int({label})"), shown_time(tau) if tau else "")
+    console.print(table)
+
+
+def show_values(summary: Mapping[str, Any], names: Iterable[str], console: Console) -> None:
+    """What was measured of a single configuration: nothing has an error."""
+    table = Table(
+        "observable", Column("measured", justify="right"), title=escape(summary["title"]), title_justify="left"
+    )
+    for name in names:
+        for label, entry in shown_elements(name, {"mean": summary[name]["mean"]}):
+            table.add_row(escape(label), f"{entry['mean']:.6f}" if entry else "")
     console.print(table)
 
 

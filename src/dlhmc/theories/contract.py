@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from dlhmc.settings import Settings
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from dlhmc.comparison.contestants import Contestant
     from dlhmc.comparison.settings import CompareSettings
     from dlhmc.geometry.contract import Field
@@ -101,6 +103,29 @@ class Rivals(Settings):
         return 0
 
 
+class StoredConfiguration(NamedTuple):
+    """A configuration from a file."""
+
+    #: the name of its theory
+    theory: str
+    #: as the targets of the theory have it, without the axis of chains
+    x: "NDArray[Any]"
+
+
+class FileFormat(NamedTuple):
+    """Files that people exchange, each with one configuration; `read` and `encode` raise UserError."""
+
+    #: with its article
+    title: str
+    #: whether a file that begins with these bytes, up to 64 of them, is of this format
+    recognises: Callable[[bytes], bool]
+    read: Callable[[Path], StoredConfiguration]
+    #: the content of a file, from (x, name of the run, trajectory after which it was kept)
+    encode: "Callable[[NDArray[Any], str, int], bytes]"
+    #: the names of files of a run, with {run}, {chain} and {trajectory}
+    names: str
+
+
 class NamedLoss(NamedTuple):
     """A loss that the command line knows by name."""
 
@@ -156,6 +181,10 @@ class Theory:
     def from_shape(self, shape: tuple[int, ...], settings: Mapping[str, Any]) -> TargetSettings | None:
         """The target of which an array of configurations [configuration, …] can be, given some of its settings."""
         return None
+
+    def formats(self) -> Mapping[str, FileFormat]:
+        """Files in which its configurations are exchanged, by the name of the format."""
+        return {}
 
     def examples(self) -> "Mapping[str, Callable[[], Target]]":
         """Small targets on which all conformance tests run."""

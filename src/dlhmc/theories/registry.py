@@ -4,11 +4,13 @@ import functools
 import importlib
 import importlib.metadata
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dlhmc.errors import Setting, UserError
+from dlhmc.settings import shown
 from dlhmc.theories import BUILT_IN
-from dlhmc.theories.contract import NamedLoss, TargetSettings, Theory
+from dlhmc.theories.contract import FileFormat, NamedLoss, StoredConfiguration, TargetSettings, Theory
 
 if TYPE_CHECKING:
     from dlhmc.models.architecture import Architecture
@@ -120,6 +122,40 @@ def loss_for(target: "Target", name: str | None) -> tuple[str, NamedLoss]:
         fitting = [key for key, loss in found.items() if loss.suits(target)]
         raise UserError(Setting("loss"), f" {name} is not for this target: use {' or '.join(fitting)}.")
     return name, found[name]
+
+
+def formats() -> dict[str, FileFormat]:
+    """All formats of files in which configurations are exchanged, by name."""
+    return {name: form for candidate in all_theories() for name, form in candidate.formats().items()}
+
+
+def format_of(path: Path) -> FileFormat | None:
+    """The format of a file that holds a configuration, told by its first bytes; None for other files."""
+    if not path.is_file():  # a pipe may never say anything
+        return None
+    try:
+        with path.open("rb") as file:
+            head = file.read(64)
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror or error}.") from None
+    return next((form for form in formats().values() if form.recognises(head)), None)
+
+
+def read_configuration(path: Path, form: FileFormat) -> tuple[TargetSettings, StoredConfiguration]:
+    """The configuration in a file, and settings of its target: what it does not tell, such as couplings, by default."""
+    stored = form.read(path)
+    settings = None
+    if stored.theory in names():
+        settings = theory(stored.theory).from_shape((1, *stored.x.shape), {})
+    if settings is None:
+        raise UserError(f"{path} holds a configuration of {stored.theory}, which is none of {', '.join(names())}.")
+    return settings, stored
+
+
+def told_by(theory: str, settings: TargetSettings) -> str:
+    """What a configuration tells of its target, in words."""
+    told = (f"{Setting(name)} {shown(getattr(settings, name))}" for name in settings.told_by_shape)
+    return " ".join([f"{Setting('target')} {theory}", *told])
 
 
 def resumable() -> dict[str, Callable[..., Any]]:

@@ -8,7 +8,7 @@ from msgspec import Meta
 
 from dlhmc.errors import Setting, UserError
 from dlhmc.settings import Amount, Positive
-from dlhmc.theories.contract import Moves, Occasional, Rivals, TargetSettings, Theory
+from dlhmc.theories.contract import FileFormat, Moves, Occasional, Rivals, TargetSettings, Theory
 from dlhmc.theories.gauge.groups import Group
 
 if TYPE_CHECKING:
@@ -220,6 +220,12 @@ class GaugeTheory(Theory):
 
     def _settings(self, lattice: tuple[int, ...], **rest: Any) -> TargetSettings:
         return self.settings(**{"lattice": lattice, **rest})
+
+    def formats(self) -> Mapping[str, FileFormat]:
+        """Those of lattice QCD, which are for SU(N)."""
+        from dlhmc.theories.gauge.files.fields import formats
+
+        return formats() if self.group.special else {}
 
     def examples(self) -> "Mapping[str, Callable[[], Target]]":
         """A plane, and a lattice of more dimensions."""

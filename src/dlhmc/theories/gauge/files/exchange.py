@@ -71,6 +71,15 @@ def write(path: AnyPath, configuration: Configuration, format: str, **options: A
     ...     read(os.path.join(directory, "cold")).header["plaquette"]
     1.0
     """
+    data = encode(configuration, format, **options)
+    try:
+        write_whole(path, data)
+    except OSError as error:
+        raise UserError(f"{path} cannot be written: {error.strerror or error}.") from None
+
+
+def encode(configuration: Configuration, format: str, **options: Any) -> bytes:
+    """What `write` writes."""
     if format not in FORMATS:
         raise UserError(f"There is no format '{format}' of configurations: choose one of {', '.join(FORMATS)}.")
     form, links = FORMATS[format], np.asarray(configuration.links)
@@ -81,10 +90,6 @@ def write(path: AnyPath, configuration: Configuration, format: str, **options: A
         with np.errstate(all="ignore"):
             configuration = dataclasses.replace(configuration, links=native(links))
             require_special_unitary(configuration.links)
-            data = form.encode(configuration, **options)
+            return form.encode(configuration, **options)
     except ValueError as error:
         raise UserError(f"The configuration cannot be written as {form.title}: {error}.") from None
-    try:
-        write_whole(path, data)
-    except OSError as error:
-        raise UserError(f"{path} cannot be written: {error.strerror or error}.") from None
