@@ -33,7 +33,7 @@ from dlhmc.plans.training import TrainPlan
 from dlhmc.report.comparisons import ComparedRun
 from dlhmc.report.costs import cost_table
 from dlhmc.report.families import Family
-from dlhmc.report.sampling import sampling_chart, sampling_table
+from dlhmc.report.sampling import SampledRun, sampling_chart, sampling_table
 from dlhmc.report.training import training_charts
 from dlhmc.results.samples import load_samples
 from dlhmc.runs.directory import run_kind
@@ -203,8 +203,10 @@ def summary(path: Path) -> Any:
 
 def report(path: Path) -> Any:
     """The section of a sampling run in `dlhmc report`; pages differ in the name of the directory."""
-    rows = [row for row in sampling_table(path).rows if "µs" not in row[0]]
-    return rows, [[series.y for series in panel.series] for panel in sampling_chart(path).panels]
+    run = SampledRun.open(path)
+    with run.sound():
+        rows = [row for row in sampling_table(run.summary or {}).rows if "µs" not in row[0]]
+        return rows, [[series.y for series in panel.series] for panel in sampling_chart(run).panels]
 
 
 def loaded(path: Path) -> Any:

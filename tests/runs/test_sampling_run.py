@@ -15,7 +15,7 @@ from small_runs import TINY, assert_same_run, histories, metrics, resume, run, s
 from dlhmc import cli
 from dlhmc.errors import ExitCode, UserError
 from dlhmc.plans.sampling import SamplePlan
-from dlhmc.report.sampling import sampling_chart
+from dlhmc.report.sampling import SampledRun
 from dlhmc.results.samples import load_samples
 from dlhmc.runs import sampling
 from dlhmc.runs.loop import ExecutionOptions
@@ -287,7 +287,7 @@ def test_a_finished_run_that_has_lost_its_last_checkpoint_says_so(tmp_path):
     with pytest.raises(UserError, match=r"the checkpoint of step 30 is missing.*dlhmc resume"):
         load_samples(path)
     with pytest.raises(UserError, match="the checkpoint of step 30 is missing"):
-        sampling_chart(path)
+        SampledRun.open(path)
 
 
 def test_a_run_that_died_before_its_first_checkpoint_starts_again(finished, copied):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from dlhmc.report.sampling import _table
+from dlhmc.report.sampling import sampling_table
 from dlhmc.results.samples import Samples, dataset
 from dlhmc.runs.history import History
 from dlhmc.runs.sampling import MeasuredSoFar
@@ -166,7 +166,7 @@ def test_arrays_are_summarised_element_by_element(summarised):
         assert (numbers.shape, numbers.dtype) == ((2, 3), np.float64)
     assert np.abs(samples.compare_with_exact()["loop"]).max() < 4.5
     assert samples.data["loop"].dims == ("chain", "trajectory", "loop_0", "loop_1")
-    rows = _table(summary).rows
+    rows = sampling_table(summary).rows
     assert [row[0] for row in rows[:5]] == ["loop[0,0]", "loop[0,1]", "loop[0,2]", "loop[1,0]", "…"]
     assert "…" in repr(samples)
 

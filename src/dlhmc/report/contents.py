@@ -11,8 +11,8 @@ from dlhmc.errors import UserError
 from dlhmc.report.charts import Block, Chart, Code, Film, Page, Section, Text
 from dlhmc.report.comparisons import ComparedRun, all_tables
 from dlhmc.report.curves import Curve
-from dlhmc.report.figures import grouped
-from dlhmc.report.sampling import sampling_chart, sampling_table
+from dlhmc.report.figures import Figures, grouped
+from dlhmc.report.sampling import SampledRun, sampling_chart, sampling_table
 from dlhmc.report.training import training_charts
 from dlhmc.runs.directory import RunDirectory, is_of_objects, read_manifest, run_kind
 from dlhmc.settings import read_table
@@ -61,11 +61,7 @@ def build_page(paths: Sequence[Path], curves: Sequence[Curve] = ()) -> Page:
             sections.append(dataclasses.replace(section, heading=heading))
     if runs.trainings:
         sections.append(Section("Training", training_charts(runs.trainings)))
-    for path in runs.samplings:
-        blocks: list[Block] = [sampling_chart(path)]
-        if RunDirectory(path).summary.exists():
-            blocks.insert(0, sampling_table(path))
-        sections.append(Section(f"Sampling run {path.resolve().name}", blocks))
+    sections += [_sampling(path) for path in runs.samplings]
     if runs.comparisons:
         where = [(run, figures.where(run)) for figures, family in families for run in family.runs]
         warnings = [Text(f"{place}: {warning}") for run, place in where for warning in run.results.warnings]
@@ -79,6 +75,15 @@ def build_page(paths: Sequence[Path], curves: Sequence[Curve] = ()) -> Page:
         title, question = figures.title(family.last), figures.question(family.last)
     sections = _drawable([*sections, _how_to_repeat(paths)])
     return Page(title, question, " ".join(answers) or _counts(runs), sections)
+
+
+def _sampling(path: Path) -> Section:
+    run = SampledRun.open(path)
+    figures = Figures() if run.theory is None else run.theory.figures()
+    with run.sound():
+        table = [] if run.summary is None else [sampling_table(run.summary)]
+        blocks = [*table, *figures.sampled(run), sampling_chart(run)]
+    return Section(f"Sampling run {path.resolve().name}", blocks)
 
 
 def _drawable(sections: Sequence[Section]) -> list[Section]:

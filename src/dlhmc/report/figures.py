@@ -1,4 +1,4 @@
-"""What a page shows of comparisons on targets of one theory. A theory may have figures of its own."""
+"""What a page shows of comparisons and sampling runs of one theory. A theory may have figures of its own."""
 
 from collections.abc import Collection, Sequence
 from typing import ClassVar
@@ -15,6 +15,7 @@ from dlhmc.report.costs import cost_chart, cost_table
 from dlhmc.report.curves import Curve
 from dlhmc.report.families import Family, families
 from dlhmc.report.layers import Batch, profile_chart, profile_film
+from dlhmc.report.sampling import SampledRun
 
 _MOST_PANELS = 4
 
@@ -106,6 +107,10 @@ class Figures:
             profile_chart(profiles, f"Along the layers, {self.where(run)}"),
             profile_film(next(iter(profiles.values())), f"Layer by layer, {self.where(run)}"),
         ]
+
+    def sampled(self, run: SampledRun) -> list[Block]:
+        """What else is shown of a sampling run, between its results and the histories of slow observables."""
+        return []
 
 
 def grouped(runs: Sequence[ComparedRun], curves: Sequence[Curve]) -> list[tuple[Figures, Family]]:

@@ -11,7 +11,7 @@ from dlhmc.statistics import Estimate, Series, mean_and_error
 from dlhmc.statistics.autocorrelation import Mapped
 
 #: t²E at t₀, and t·d(t²E)/dt at w₀²
-_REFERENCE = 0.3
+REFERENCE = 0.3
 
 
 def reference_scales(
@@ -49,11 +49,11 @@ def reference_scales(
 def _crossing(times: NDArray[np.float64], curve: Callable[[Any], Any]) -> float | None:
     """Where a curve first reaches the reference value."""
     fine = np.linspace(times[0], times[-1], 100 * len(times))
-    above = np.flatnonzero(curve(fine) >= _REFERENCE)
+    above = np.flatnonzero(curve(fine) >= REFERENCE)
     if not len(above) or above[0] == 0:
         return None
     low, high = fine[above[0] - 1], fine[above[0]]
     for _ in range(60):
         middle = (low + high) / 2
-        low, high = (middle, high) if curve(middle) < _REFERENCE else (low, middle)
+        low, high = (middle, high) if curve(middle) < REFERENCE else (low, middle)
     return float(high)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from dlhmc.comparison.settings import CompareSettings
     from dlhmc.geometry.contract import Field
     from dlhmc.kernels import Kernel
+    from dlhmc.report.figures import Figures
     from dlhmc.runs.summary import Histories
     from dlhmc.statistics import Estimate
     from dlhmc.targets import Target
@@ -195,6 +196,12 @@ class GaugeTheory(Theory):
         return reference_scales(
             times, lambda k: histories.series("flow_energy", 1, (k,)), equilibrium_start=equilibrium
         )
+
+    def figures(self) -> "Figures":
+        """What is measured along the flow."""
+        from dlhmc.theories.gauge.figures import GaugeFigures
+
+        return GaugeFigures()
 
     def from_shape(self, shape: tuple[int, ...], settings: Mapping[str, Any]) -> TargetSettings | None:
         """Links are [configuration, N, N, direction, *site], with or without an axis of chains before."""
