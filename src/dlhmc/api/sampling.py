@@ -17,7 +17,7 @@ from dlhmc.results.samples import Samples, dataset
 from dlhmc.runs import sampling
 from dlhmc.runs.configurations import Given, start_from, start_from_file
 from dlhmc.runs.describe import describe_kernel, fingerprint
-from dlhmc.runs.engine import Measured
+from dlhmc.runs.engine import Measured, Measurements
 from dlhmc.runs.sampling import Sampler, settled_start
 from dlhmc.runs.settings import SampleAmounts
 from dlhmc.settings import merged
