@@ -12,7 +12,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 KILLS ?= 100
 INPUTS ?= 10000
 
-.PHONY: help demo test test-all test-browser torture fuzz damage verify soak docs lint format bench clean
+.PHONY: help demo test test-all test-browser test-readers torture fuzz damage verify soak docs lint format bench clean
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
@@ -46,6 +46,13 @@ test-browser: $(VENV)/.browser  ## the report's page in Chromium, installed if r
 		|| { test "$$(id -u)" = 0 && apt-get update -qq && apt-get install -qq -y chromium && test -x "$(CHROMIUM)"; } \
 		|| { echo "no Chromium at $(CHROMIUM): install it (sudo apt-get install chromium) or call make test-browser CHROMIUM=/path/to/it"; exit 1; }
 	@DLHMC_CHROMIUM="$(CHROMIUM)" $(BIN)/pytest tests/browser
+
+$(VENV)/.readers: $(READY)
+	@$(BIN)/pip install --quiet --editable '.[dev,readers]'
+	@touch $@
+
+test-readers: $(VENV)/.readers  ## gauge files as another program reads them, which is installed
+	@DLHMC_READERS=1 $(BIN)/pytest tests/readers
 
 torture: $(READY)  ## kill -9 KILLS runs (or for MINUTES), resume, compare bit by bit
 	@$(BIN)/python scripts/torture.py --kills $(KILLS) --minutes $(or $(MINUTES),inf) --seed $(or $(SEED),1)

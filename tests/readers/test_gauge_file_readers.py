@@ -4,10 +4,10 @@ import itertools
 
 import numpy as np
 import pytest
-from gauge_links import random_links
 from latqcdtools.interfaces.confReader import ILDGReader, NERSCReader
 
 from dlhmc.theories.gauge.files import Configuration, write
+from theories.gauge.files.gauge_links import random_links
 
 
 @pytest.mark.parametrize(
