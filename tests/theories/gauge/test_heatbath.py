@@ -49,14 +49,18 @@ def planar(group, sides, beta):
     return PlanarU1(target.group, target.sides, target.beta, target.gamma) if group == "u1" else target
 
 
-# Weak couplings, strong ones, and all ways to draw a matrix and a phase.
+# What takes long to compile and finds no more than others.
+def slow(*values):
+    return pytest.param(*values, marks=pytest.mark.slow)
+
+
 @pytest.mark.statistical
 @pytest.mark.parametrize(
     ("group", "sides", "beta", "kernel"),
     [
-        ("u1", (4, 6), 2.0, "hmc"),
+        slow("u1", (4, 6), 2.0, "hmc"),
         ("u1", (4, 6), 2.0, "heat bath"),
-        ("su2", (4, 4), 3.0, "hmc"),
+        slow("su2", (4, 4), 3.0, "hmc"),
         ("su2", (4, 4), 3.0, "heat bath"),
         ("u2", (4, 4), 6.0, "hmc"),
         ("u2", (4, 4), 6.0, "heat bath"),
@@ -87,7 +91,7 @@ def p_value_after(kernel, steps, chains=1500):
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("kernel", ["hmc", "heat bath"])
+@pytest.mark.parametrize("kernel", ["hmc", slow("heat bath")])
 def test_su3_reaches_the_exact_values(kernel):
     """Where a hot start is forgotten: what is left of it falls by a factor of two or more in each step."""
     assert p_value_after(KERNELS[kernel](wilson("su3", (4, 2), 5.0)), 40) > P_VALUE
@@ -124,7 +128,7 @@ FACTORS = (0.05, 0.5, 0.8, 0.9, 2.0, 8.0)
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("group", ["u1", "su2", "u2", "su3"])
+@pytest.mark.parametrize("group", ["u1", "su2", slow("u2"), "su3"])
 def test_heat_bath_of_one_link(group):
     """Of 12 numbers, one is beyond 4.5 σ with probability 8e-5; exact values are those of one plaquette, V → ∞."""
     target = wilson(group, (2, 2), 1.0)
