@@ -210,7 +210,7 @@ class GaugeTheory(Theory):
             times, lambda k: histories.series("flow_energy", 1, (k,)), equilibrium_start=equilibrium
         )
 
-    def figures(self) -> "Figures":
+    def figures(self, described: Mapping[str, Any]) -> "Figures":
         """What is measured along the flow."""
         from dlhmc.theories.gauge.figures import GaugeFigures
 

@@ -215,11 +215,12 @@ class U1Theory(Theory):
 
         return {"charge": NamedLoss("−A·(ΔQ_R)²", charge_loss, _is_planar)}
 
-    def figures(self) -> "Figures":
-        """Costs against β, histories and distributions of the charge, what layers do."""
+    def figures(self, described: Mapping[str, Any]) -> "Figures":
+        """Costs against β, histories and distributions of the charge, what layers do; no charge in more dimensions."""
+        from dlhmc.theories.gauge.figures import GaugeFigures
         from dlhmc.theories.u1.figures import U1Figures
 
-        return U1Figures()
+        return GaugeFigures() if len(described.get("lattice", ())) > 2 else U1Figures()
 
     def from_shape(self, shape: tuple[int, ...], settings: Mapping[str, Any]) -> U1Settings | None:
         """Links are [configuration, 2, Lx, Lt], in more dimensions [configuration, 1, 1, d, *site]; chains first."""
