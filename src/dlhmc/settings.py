@@ -122,6 +122,8 @@ def in_words(hint: Any) -> str:
 def _with_limits(what: str, limits: Meta) -> str:
     low = limits.ge if limits.ge is not None else limits.gt
     high = limits.le if limits.le is not None else limits.lt
+    if limits.min_length is not None and limits.max_length is not None:
+        return f"{what}, {limits.min_length} to {limits.max_length} of them"
     if limits.min_length is not None:
         return f"{what}, at least {limits.min_length}"
     unlimited = high is None or high >= 1e300

@@ -158,6 +158,7 @@ def without_networks():
         "resumed": {"4 to 1": resumed(4, 1), "1 to 4": resumed(1, 4)},
         "unequal": unequal(),
         "split": split("hmc", {"lattice": (8, 4)}),
+        "split matrices": split("matrices", {"target": "su2", "lattice": (8, 4), "keep_configurations": 1}),
     }
 
 

@@ -37,15 +37,15 @@ def same_on(found, numbers):
     assert found["devices"] == 4  # chains are spread indeed
 
 
-def in_strips(split):
-    """Up to the order of sums the same, in strips, of which only rows at the edges are sent."""
+def in_strips(split, strip=(2, 2, 4, 8), row=4 * 8):
+    """Up to the order of sums the same, in strips, of which only rows at the edges are sent, of all chains."""
     assert split["difference"] < 1e-4
-    assert split["strip"] == [2, 2, 4, 8]
+    assert split["strip"] == list(strip)
     assert split["sent"]
     for message in split["sent"]:
         operation, shape = message.split()
         assert operation == "collective-permute"
-        assert math.prod(json.loads(shape.removeprefix("f32"))) <= 4 * 8  # a row of all chains
+        assert math.prod(json.loads(shape[shape.index("[") :])) <= row
 
 
 def test_sampling_is_the_same_bit_for_bit(find):
@@ -62,6 +62,11 @@ def test_chains_that_cannot_be_shared(find):
 
 def test_a_lattice_on_four_devices(find):
     in_strips(find("hmc")["split"])
+
+
+def test_a_lattice_of_matrices_on_four_devices(find):
+    """Sites are not the second axis there: x[N, N, μ, *site, chain], cut along the last direction but one."""
+    in_strips(find("hmc")["split matrices"], (2, 2, 2, 2, 4, 8), row=2 * 2 * 4 * 8)
 
 
 def test_training_sends_one_row_of_numbers_a_step(find):

@@ -79,7 +79,7 @@ def build_page(paths: Sequence[Path], curves: Sequence[Curve] = ()) -> Page:
 
 def _sampling(path: Path) -> Section:
     run = SampledRun.open(path)
-    figures = Figures() if run.theory is None else run.theory.figures()
+    figures = Figures() if run.theory is None else run.theory.figures(run.history.attributes)
     with run.sound():
         table = [] if run.summary is None else [sampling_table(run.summary)]
         blocks = [*table, *figures.sampled(run), sampling_chart(run)]

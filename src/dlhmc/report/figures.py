@@ -115,14 +115,12 @@ class Figures:
 
 def grouped(runs: Sequence[ComparedRun], curves: Sequence[Curve]) -> list[tuple[Figures, Family]]:
     """All comparisons in families, each with the figures of its theory."""
-    by_target: dict[str, list[ComparedRun]] = {}
+    alike: dict[tuple[str, type[Figures]], tuple[Figures, list[ComparedRun]]] = {}
     for run in runs:
-        by_target.setdefault(run.results.target["target"], []).append(run)
+        figures = Figures() if run.theory is None else run.theory.figures(run.results.target)
+        figures.require(run)
+        alike.setdefault((run.results.target["target"], type(figures)), (figures, []))[1].append(run)
     found = []
-    for group in by_target.values():
-        theory = group[0].theory
-        figures = Figures() if theory is None else theory.figures()
-        for run in group:
-            figures.require(run)
+    for figures, group in alike.values():
         found += [(figures, family) for family in families(group, figures.axis, curves)]
     return found

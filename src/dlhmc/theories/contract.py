@@ -172,8 +172,8 @@ class Theory:
         """What follows from the means of several observables, for the summary of a run; notes as `Occasional.notes`."""
         return {}
 
-    def figures(self) -> "Figures":
-        """What a report shows of its runs."""
+    def figures(self, described: Mapping[str, Any]) -> "Figures":
+        """What a report shows of runs on a target with these settings, which a file of a stranger may have told."""
         from dlhmc.report.figures import Figures
 
         return Figures()

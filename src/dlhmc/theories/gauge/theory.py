@@ -127,6 +127,19 @@ class HeatBathRival(Rivals):
         ]
 
 
+def links_of_shape(shape: tuple[int, ...], colors: int) -> tuple[int, ...] | None:
+    """The sides of the lattice, if an array [configuration, N, N, μ, *site] can hold links, or one with chains before.
+
+    >>> links_of_shape((10, 3, 3, 4, 8, 8, 8, 16), 3)
+    (8, 8, 8, 16)
+    """
+    for extra in (1, 2):
+        sides = shape[extra + 3 :]
+        if shape[extra : extra + 3] == (colors, colors, len(sides)) and len(sides) in (2, 3, 4):
+            return tuple(map(int, sides))
+    return None
+
+
 class GaugeTheory(Theory):
     """One group, on lattices of two to four dimensions."""
 
@@ -197,7 +210,7 @@ class GaugeTheory(Theory):
             times, lambda k: histories.series("flow_energy", 1, (k,)), equilibrium_start=equilibrium
         )
 
-    def figures(self) -> "Figures":
+    def figures(self, described: Mapping[str, Any]) -> "Figures":
         """What is measured along the flow."""
         from dlhmc.theories.gauge.figures import GaugeFigures
 
@@ -205,12 +218,8 @@ class GaugeTheory(Theory):
 
     def from_shape(self, shape: tuple[int, ...], settings: Mapping[str, Any]) -> TargetSettings | None:
         """Links are [configuration, N, N, direction, *site], with or without an axis of chains before."""
-        for extra in (1, 2):
-            colors, dimensions = shape[extra : extra + 2], shape[extra + 2 : extra + 3]
-            sides = shape[extra + 3 :]
-            if colors == (self.group.colors,) * 2 and dimensions == (len(sides),) and len(sides) in (2, 3, 4):
-                return self._settings(tuple(map(int, sides)), **settings)
-        return None
+        sides = links_of_shape(shape, self.group.colors)
+        return None if sides is None else self._settings(sides, **settings)
 
     def checked_kernels(self) -> "Mapping[str, Callable[[], Kernel]]":
         """HMC and the heat bath, where there are exact draws."""

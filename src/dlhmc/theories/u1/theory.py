@@ -1,4 +1,8 @@
-"""Two-dimensional U(1) gauge theory as the rest of the package sees it. Free of heavy imports."""
+"""U(1) gauge theory as the rest of the package sees it. Free of heavy imports.
+
+In two dimensions links are angles, and everything that is made for them is here; in three and four dimensions U(1) is
+one of the groups of `dlhmc.theories.gauge`.
+"""
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
@@ -7,8 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from msgspec import Meta
 
+from dlhmc.errors import Setting, UserError
 from dlhmc.settings import Amount, Positive, merged
 from dlhmc.theories.contract import CouplingSchedules, Moves, NamedLoss, Rivals, TargetSettings, Theory
+from dlhmc.theories.gauge.theory import Beta, HeatBathMoves, HeatBathRival, Sides, links_of_shape
 
 if TYPE_CHECKING:
     from dlhmc.comparison.contestants import Contestant
@@ -20,8 +26,6 @@ if TYPE_CHECKING:
     from dlhmc.targets import Target
     from dlhmc.training import Schedule
 
-Side = Annotated[int, Meta(ge=2, le=10**4)]
-Beta = Annotated[float, Meta(gt=0, le=10_000)]
 _ACCEPTANCE_WITH_HITS = 0.8
 
 
@@ -31,16 +35,19 @@ class U1Settings(TargetSettings):
 
     told_by_shape: ClassVar[tuple[str, ...]] = ("lattice",)
 
-    lattice: tuple[Side, Side] = (16, 16)
-    """Lx Lt, sides of the periodic lattice"""
+    lattice: Sides = (16, 16)
+    """Lx Lt, sides of the periodic lattice; or three or four of them"""
     beta: Beta = 7.0
     """inverse coupling"""
 
     def build(self) -> "Target":
         """The target."""
+        from dlhmc.theories.gauge.wilson import wilson
         from dlhmc.theories.u1.wilson import U1
 
-        return U1(self.lattice, self.beta)
+        if len(self.lattice) == 2:
+            return U1(self.lattice, self.beta)
+        return wilson("u1", self.lattice, self.beta)
 
     @property
     def label(self) -> str:
@@ -49,17 +56,28 @@ class U1Settings(TargetSettings):
 
 
 @dataclasses.dataclass(frozen=True)
-class Hits(Moves):
-    """Instanton hits."""
+class Hits(HeatBathMoves):
+    """Instanton hits in two dimensions, the heat bath in more."""
 
     hits: Amount = 0
-    """instanton hits after each trajectory"""
+    """instanton hits after each trajectory, in two dimensions"""
+
+    def kernel(self, name: str, target: "Target") -> "Kernel":
+        """The heat bath, in more than two dimensions."""
+        if _is_planar(target):
+            what = f"The {Setting('kernel')} {name} is for {Setting('lattice')} with three or four sides"
+            raise UserError(f"{what}: in two dimensions exact draws do more.")
+        return super().kernel(name, target)
 
     def applied(self, kernel: "Kernel") -> "Kernel":
         """The kernel with hits after each of its steps."""
         from dlhmc.theories.u1.hits import InstantonHits
 
-        return InstantonHits(kernel, self.hits) if self.hits else kernel
+        if not self.hits:
+            return kernel
+        if not _is_planar(kernel.target):
+            raise UserError(f"{Setting('hits')} are for a {Setting('lattice')} with two sides: leave them out.")
+        return InstantonHits(kernel, self.hits)
 
     @property
     def label(self) -> str:
@@ -85,7 +103,7 @@ class BetaSchedule(CouplingSchedules):
 
 @dataclasses.dataclass(frozen=True)
 class HmcWithHits(Rivals):
-    """HMC with instanton hits, of several lengths."""
+    """HMC with instanton hits, of several lengths; in more than two dimensions, the heat bath."""
 
     hits: Amount = 1
     """instanton hits after each trajectory, for HMC with hits; 0 to leave it out"""
@@ -104,6 +122,8 @@ class HmcWithHits(Rivals):
         from dlhmc.comparison.contestants import GridPoint, settle
         from dlhmc.theories.u1.hits import InstantonHits
 
+        if not _is_planar(target):
+            return HeatBathRival().contestants(target, settings, start, seeds)
         if not self.hits:
             return []
         found = []
@@ -118,11 +138,18 @@ class HmcWithHits(Rivals):
         return found
 
 
+def _is_planar(target: "Target") -> bool:
+    """Whether links are angles in two dimensions."""
+    from dlhmc.theories.u1.plaquette_action import PlaquetteAction
+
+    return isinstance(target, PlaquetteAction)
+
+
 class U1Theory(Theory):
-    """2D U(1) with the Wilson action."""
+    """U(1) with the Wilson action."""
 
     name: ClassVar[str] = "u1"
-    title: ClassVar[str] = "2D U(1) gauge theory"
+    title: ClassVar[str] = "U(1) gauge theory"
     settings: ClassVar[type[TargetSettings]] = U1Settings
     network: ClassVar[str] = "defect"
     moves: ClassVar[type[Moves]] = Hits
@@ -162,13 +189,19 @@ class U1Theory(Theory):
 
     def describe(self, target: "Target") -> U1Settings | None:
         """Lattice and coupling of the Wilson action, where it is not annealed."""
+        from dlhmc.theories.gauge.wilson import Wilson
         from dlhmc.theories.u1.wilson import U1
 
-        if type(target) is not U1 or float(target.gamma) != 1:
+        if type(target) is U1:
+            sides: tuple[int, ...] = target.lattice
+        elif isinstance(target, Wilson) and target.group.name == self.name and target.dimensions > 2:
+            sides = target.sides
+        else:
             return None
         # The shortest decimal: a float32 such as 0.1 is 0.1 for people.
         beta = float(str(target.beta))
-        return U1Settings(target.lattice, beta) if min(target.lattice) >= 2 and 0 < beta <= 10_000 else None
+        fine = min(sides) >= 2 and 0 < beta <= 10_000 and float(target.gamma) == 1
+        return U1Settings(sides, beta) if fine else None
 
     def architectures(self) -> "Mapping[str, type[Architecture]]":
         """Layers around a defect, alone or with networks."""
@@ -179,21 +212,22 @@ class U1Theory(Theory):
     def losses(self) -> Mapping[str, NamedLoss]:
         """The paper's."""
         from dlhmc.theories.u1.loss import charge_loss
-        from dlhmc.theories.u1.plaquette_action import PlaquetteAction
 
-        return {"charge": NamedLoss("−A·(ΔQ_R)²", charge_loss, lambda target: isinstance(target, PlaquetteAction))}
+        return {"charge": NamedLoss("−A·(ΔQ_R)²", charge_loss, _is_planar)}
 
-    def figures(self) -> "Figures":
-        """Costs against β, histories and distributions of the charge, what layers do."""
+    def figures(self, described: Mapping[str, Any]) -> "Figures":
+        """Costs against β, histories and distributions of the charge, what layers do; no charge in more dimensions."""
+        from dlhmc.theories.gauge.figures import GaugeFigures
         from dlhmc.theories.u1.figures import U1Figures
 
-        return U1Figures()
+        return GaugeFigures() if len(described.get("lattice", ())) > 2 else U1Figures()
 
     def from_shape(self, shape: tuple[int, ...], settings: Mapping[str, Any]) -> U1Settings | None:
-        """Links are [configuration, 2, Lx, Lt] or [chain, configuration, 2, Lx, Lt]."""
-        if len(shape) not in (4, 5) or shape[-3] != 2 or min(shape[-2:]) < 2:
-            return None
-        return U1Settings((int(shape[-2]), int(shape[-1])), **settings)
+        """Links are [configuration, 2, Lx, Lt], in more dimensions [configuration, 1, 1, d, *site]; chains first."""
+        if len(shape) in (4, 5) and shape[-3] == 2 and min(shape[-2:]) >= 2:
+            return U1Settings((int(shape[-2]), int(shape[-1])), **settings)
+        sides = links_of_shape(shape, 1)
+        return None if sides is None or len(sides) == 2 else U1Settings(sides, **settings)
 
     def examples(self) -> "Mapping[str, Callable[[], Target]]":
         """A square lattice and another."""

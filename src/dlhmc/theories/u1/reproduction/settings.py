@@ -13,7 +13,8 @@ from dlhmc.models.dense import Hidden
 from dlhmc.plans.tables import absolute
 from dlhmc.settings import Chains, Count, Positive, Probability, Seed, Settings, hints_of, require_known
 from dlhmc.theories import registry
-from dlhmc.theories.u1.theory import Beta, Side, U1Theory
+from dlhmc.theories.gauge.theory import Beta, Side
+from dlhmc.theories.u1.theory import U1Theory
 
 if TYPE_CHECKING:
     from dlhmc.plans.comparing import ComparePlan
