@@ -64,18 +64,30 @@ def plaquette_defects(x: Links) -> Plaquettes:
 def plaquette_loops(x: Links, weights: Plaquettes | None = None) -> Links:
     """For each link the sum of the plaquettes through it, each starting with that link, and with its weight.
 
-    The plaquette P of a plane contains four links. Its staples for them share the products A and B of `corners`.
+    The plaquette P of a plane contains four links. Its staples for them share the products A and B of both ways around
+    it. Planes take turns, so that only the products of one are in memory.
     """
     d = dimensions_of(x)
-    u = [x[:, :, mu] for mu in range(d)]
-    staples: list[list[Matrices]] = [[] for _ in range(d)]
-    for plane, ((mu, nu), a, b) in enumerate(corners(x)):
+
+    def with_staples_of(plane: int, staples: Links) -> Links:
+        mu, nu = planes(d)[plane]
+        u, w = x[:, :, mu], x[:, :, nu]
+        u_side, w_side = shifted(u, 1, nu, d), shifted(w, 1, mu, d)
+        a, b = multiply(u, w_side), multiply(w, u_side)
         if weights is not None:
             a, b = (weights[plane].astype(x.dtype) * way for way in (a, b))
-        u_side, w_side = shifted(u[mu], 1, nu, d), shifted(u[nu], 1, mu, d)
-        staples[mu] += [multiply(w_side, adjoint(b)), shifted(multiply(adjoint(a), u[nu]), -1, nu, d)]
-        staples[nu] += [multiply(u_side, adjoint(a)), shifted(multiply(adjoint(b), u[mu]), -1, mu, d)]
-    return jnp.stack([multiply(link, total(parts)) for link, parts in zip(u, staples, strict=True)], axis=2)
+        staples = staples.at[:, :, mu].add(
+            multiply(w_side, adjoint(b)) + shifted(multiply(adjoint(a), w), -1, nu, d)
+        )
+        return staples.at[:, :, nu].add(
+            multiply(u_side, adjoint(a)) + shifted(multiply(adjoint(b), u), -1, mu, d)
+        )
+
+    branches = [functools.partial(with_staples_of, plane) for plane in range(len(planes(d)))]
+    staples = jax.lax.fori_loop(
+        0, len(branches), lambda plane, found: jax.lax.switch(plane, branches, found), jnp.zeros_like(x)
+    )
+    return multiply(x, staples)
 
 
 def line(u: Matrices, length: int, direction: int, dimensions: int) -> Matrices:
