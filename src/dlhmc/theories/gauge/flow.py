@@ -39,7 +39,8 @@ def field_strengths(x: Links, geometry: UnitaryMatrices) -> list[Matrices]:
     """The clover F of each plane: the Hermitian, for SU(N) traceless, part of the mean of four plaquettes at a site."""
     d = dimensions_of(x)
     found = []
-    for (mu, nu), a, b in corners(x):
+    for mu, nu in planes(d):
+        a, b = corners(x, (mu, nu))
         u, w = x[:, :, mu], x[:, :, nu]
         u_side, w_side = shifted(u, 1, nu, d), shifted(w, 1, mu, d)
         leaves = [

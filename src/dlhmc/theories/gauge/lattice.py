@@ -6,7 +6,7 @@ Links are x[N, N, μ, *site, chain], with U_μ(n) from the site n to n + μ̂; t
 import functools
 import itertools
 import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import equinox as eqx
 import jax
@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Complex, Float, Inexact, Int
 
 from dlhmc.geometry.contract import Momentum
-from dlhmc.geometry.unitary import Matrices, UnitaryMatrices, adjoint, multiply, trace, trace_of_product
+from dlhmc.geometry.unitary import Matrices, UnitaryMatrices, adjoint, multiply, square_norm, trace, trace_of_product
 
 Links = Complex[Array, "N N direction *site chain"]
 #: one for each pair of directions μ < ν, in the order of `planes`, and each site
@@ -42,40 +42,54 @@ def shifted(field: Inexact[Array, "..."], by: int, direction: int, dimensions: i
     return jnp.roll(field, -by, axis=field.ndim - 1 - dimensions + direction)
 
 
-def corners(x: Links) -> Iterator[tuple[tuple[int, int], Matrices, Matrices]]:
-    """For each plane, both ways from n to n + μ̂ + ν̂: first along μ, then along ν. A plaquette is P = A·B†."""
-    d = dimensions_of(x)
-    for mu, nu in planes(d):
-        u, w = x[:, :, mu], x[:, :, nu]
-        yield (mu, nu), multiply(u, shifted(w, 1, mu, d)), multiply(w, shifted(u, 1, nu, d))
+def corners(x: Links, plane: tuple[int, int]) -> tuple[Matrices, Matrices]:
+    """Both ways from n to n + μ̂ + ν̂: first along μ, and first along ν. A plaquette is P = A·B†."""
+    (mu, nu), d = plane, dimensions_of(x)
+    u, w = x[:, :, mu], x[:, :, nu]
+    return multiply(u, shifted(w, 1, mu, d)), multiply(w, shifted(u, 1, nu, d))
 
 
 def plaquette_traces(x: Links) -> Plaquettes:
     """Re tr P/N."""
-    return jnp.stack([trace_of_product(a, adjoint(b)).real for _, a, b in corners(x)]) / x.shape[0]
+    return _by_plane(lambda a, b: trace_of_product(a, adjoint(b)).real, x) / x.shape[0]
 
 
 def plaquette_defects(x: Links) -> Plaquettes:
     """1 − Re tr P/N = |A − B|²/2N, which keeps its relative precision where P is close to 1."""
-    gaps = (jnp.abs(a - b) for _, a, b in corners(x))
-    return jnp.stack([jnp.sum(gap * gap, axis=(0, 1)) for gap in gaps]) / (2 * x.shape[0])
+    return _by_plane(lambda a, b: square_norm(a - b), x) / (2 * x.shape[0])
+
+
+def _by_plane(function: Callable[[Matrices, Matrices], Float[Array, "*site chain"]], x: Links) -> Plaquettes:
+    """A function of the corners of each plane; planes take turns, so that only the products of one are in memory."""
+    pairs = planes(dimensions_of(x))
+    branches = [lambda plane=plane: function(*corners(x, plane)) for plane in pairs]
+    return jax.lax.map(lambda index: jax.lax.switch(index, branches), jnp.arange(len(pairs)))
 
 
 def plaquette_loops(x: Links, weights: Plaquettes | None = None) -> Links:
     """For each link the sum of the plaquettes through it, each starting with that link, and with its weight.
 
-    The plaquette P of a plane contains four links. Its staples for them share the products A and B of `corners`.
+    The plaquette P of a plane contains four links, whose staples share the products A and B of `corners`. Planes take
+    turns here too.
     """
     d = dimensions_of(x)
-    u = [x[:, :, mu] for mu in range(d)]
-    staples: list[list[Matrices]] = [[] for _ in range(d)]
-    for plane, ((mu, nu), a, b) in enumerate(corners(x)):
+
+    def with_staples_of(index: int, staples: Links) -> Links:
+        mu, nu = planes(d)[index]
+        u, w = x[:, :, mu], x[:, :, nu]
+        u_side, w_side = shifted(u, 1, nu, d), shifted(w, 1, mu, d)
+        a, b = corners(x, (mu, nu))
         if weights is not None:
-            a, b = (weights[plane].astype(x.dtype) * way for way in (a, b))
-        u_side, w_side = shifted(u[mu], 1, nu, d), shifted(u[nu], 1, mu, d)
-        staples[mu] += [multiply(w_side, adjoint(b)), shifted(multiply(adjoint(a), u[nu]), -1, nu, d)]
-        staples[nu] += [multiply(u_side, adjoint(a)), shifted(multiply(adjoint(b), u[mu]), -1, mu, d)]
-    return jnp.stack([multiply(link, total(parts)) for link, parts in zip(u, staples, strict=True)], axis=2)
+            a, b = (weights[index].astype(x.dtype) * way for way in (a, b))
+        of_u = multiply(w_side, adjoint(b)) + shifted(multiply(adjoint(a), w), -1, nu, d)
+        of_w = multiply(u_side, adjoint(a)) + shifted(multiply(adjoint(b), u), -1, mu, d)
+        return staples.at[:, :, mu].add(of_u).at[:, :, nu].add(of_w)
+
+    branches = [functools.partial(with_staples_of, index) for index in range(len(planes(d)))]
+    staples = jax.lax.fori_loop(
+        0, len(branches), lambda index, found: jax.lax.switch(index, branches, found), jnp.zeros_like(x)
+    )
+    return multiply(x, staples)
 
 
 def line(u: Matrices, length: int, direction: int, dimensions: int) -> Matrices:
