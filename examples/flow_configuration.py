@@ -17,7 +17,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
-from matplotlib.colors import TwoSlopeNorm
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from rich.console import Console
@@ -76,7 +75,8 @@ def picture(smoothed: Smoothed, slices: int = 8) -> Figure:
     sides = last.shape
     chosen = np.unique(np.linspace(0, sides[3] - 1, min(slices, sides[3])).round().astype(int))
     figure = Figure(figsize=(1.35 * len(chosen) + 1.6, 1.6 * len(smoothed.densities) + 3.0), layout="constrained")
-    above, below = figure.subfigures(2, 1, height_ratios=(1.6 * len(smoothed.densities), 2.6))
+    parts: Any = figure.subfigures(2, 1, height_ratios=(1.6 * len(smoothed.densities), 2.6))
+    above, below = parts
     axes = above.subplots(len(smoothed.densities), len(chosen), squeeze=False)
     for row, (flow_time, density) in zip(axes, smoothed.densities.items(), strict=True):
         middle = tuple(side // 2 - int(place) for side, place in zip(sides, peak, strict=True))
@@ -84,15 +84,14 @@ def picture(smoothed: Smoothed, slices: int = 8) -> Figure:
         # Each row has colours of its own: the flow damps the noise by orders of magnitude.
         most = float(np.abs(rolled).max()) or 1.0
         for axis, t in zip(row, chosen, strict=True):
-            norm = TwoSlopeNorm(0.0, -most, most)
-            image = axis.imshow(rolled[..., t].T, origin="lower", cmap="RdBu_r", norm=norm)
+            image = axis.imshow(rolled[..., t].T, origin="lower", cmap="RdBu_r", vmin=-most, vmax=most)
             axis.set_xticks([])
             axis.set_yticks([])
             axis.set_title(f"$x_4 = {t - sides[3] // 2:+d}$" if flow_time == 0 else "", fontsize=9)
         row[0].set_ylabel(f"flow time {flow_time:g}")
         above.colorbar(image, ax=row, fraction=0.02, pad=0.01, format="%.1g", ticks=[-most, 0, most])
     above.suptitle("Charge density in slices through its largest value at the end of the flow")
-    curves = (
+    curves: tuple[tuple[str, dict[str, Any], float], ...] = (
         (r"$t^2E$", {"clover": measured.energy, "plaquette": measured.energy_plaquette}, 0.3),
         ("$Q$", {"clover": measured.charge}, round(float(np.asarray(measured.charge)[-1, 0]))),
     )
