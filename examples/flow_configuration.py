@@ -87,7 +87,7 @@ def picture(smoothed: Smoothed, slices: int = 8) -> Figure:
             image = axis.imshow(rolled[..., t].T, origin="lower", cmap="RdBu_r", vmin=-most, vmax=most)
             axis.set_xticks([])
             axis.set_yticks([])
-            axis.set_title(f"$x_4 = {t - sides[3] // 2:+d}$" if flow_time == 0 else "", fontsize=9)
+            axis.set_title(f"$x_4 = {t - sides[3] // 2}$" if flow_time == 0 else "", fontsize=9)
         row[0].set_ylabel(f"flow time {flow_time:g}")
         above.colorbar(image, ax=row, fraction=0.02, pad=0.01, format="%.1g", ticks=[-most, 0, most])
     above.suptitle("Charge density in slices through its largest value at the end of the flow")
@@ -116,9 +116,9 @@ def main(arguments: Sequence[str] | None = None) -> Smoothed:
     parser.add_argument("--flow-time", type=float, default=3.0, help="where the flow ends, in lattice units")
     parser.add_argument("--out", type=Path, default=Path("charge-density.png"), help="the picture")
     parser.add_argument("--lattice", type=int, nargs=4, default=(8, 8, 8, 8), help="of a configuration that is made")
-    parser.add_argument("--beta", type=float, default=5.9, help="of a configuration that is made")
+    parser.add_argument("--beta", type=float, default=5.8, help="of a configuration that is made")
     parser.add_argument("--sweeps", type=int, default=200, help="of the heat bath, to make it")
-    parser.add_argument("--seed", type=int, default=1, help="of a configuration that is made")
+    parser.add_argument("--seed", type=int, default=2, help="of a configuration that is made")
     options = parser.parse_args(arguments)
 
     console, file = Console(), options.file
