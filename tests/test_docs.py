@@ -44,6 +44,7 @@ def test_a_network_of_ones_own(capsys):
 
 PAGES = [
     "euclidean.md",
+    "gauge-groups.md",
     "guides/errors.md",
     "python.md",
     *(f"extending/{path.name}" for path in sorted((DOCS / "extending").glob("*.md"))),

@@ -9,6 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from dlhmc.theories.gauge.files import Configuration, write
+from dlhmc.theories.gauge.wilson import wilson
+
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
@@ -42,3 +45,19 @@ def test_phi4_by_hand():
     expected = -2 * 0.25 * (14 * 1 + 4 * 2) + 8 * 1 + (4 + 0.5 * 9)
     np.testing.assert_allclose(target.action(jnp.asarray(x)), [expected], rtol=1e-6)
     np.testing.assert_allclose(target.magnetisation(jnp.asarray(x)), [10 / 9], rtol=1e-6)
+
+
+def test_flow_configuration(tmp_path, capsys):
+    """From a file: the charge of the picture's densities is the one along the flow, and the flow smooths."""
+    example = load("flow_configuration")
+    sites = (2, 2, 2, 4)
+    x = wilson("su2", sites, beta=2.3).start(jax.random.key(1), "hot", chains=1, dtype=jnp.float32)
+    file, png = tmp_path / "hot.nersc", tmp_path / "density.png"
+    write(file, Configuration(np.moveaxis(np.asarray(x)[..., 0], (0, 1), (-2, -1))), "nersc")
+    smoothed = example.main([str(file), "--flow-time", "0.2", "--out", str(png)])
+    start, early, end = smoothed.densities.values()
+    assert start.shape == early.shape == end.shape == sites
+    np.testing.assert_allclose(end.sum(), smoothed.measured.charge[-1, 0], atol=1e-5)
+    assert np.abs(end).max() < np.abs(start).max()
+    assert png.read_bytes().startswith(b"\x89PNG")
+    assert f"picture: {png}" in capsys.readouterr().out.replace("\n", "")

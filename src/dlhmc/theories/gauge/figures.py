@@ -40,7 +40,7 @@ def flow_chart(run: SampledRun, summary: dict[str, Any], times: list[float]) -> 
     )
     if "flow_charge" in summary:
         charges = run.first_chain("flow_charge", (len(times) - 1,)).tolist()
-        history = Series("Q of one chain", range(1, len(charges) + 1), charges, "steps", BLACK)
+        history = Series("Q of one chain", list(range(1, len(charges) + 1)), charges, "steps", BLACK)
         panels.append(Panel(STEP, f"Q at t/a^{{2}} = {times[-1]:g}", [history]))
         caption += " Below, the charge of one chain at the end of the flow, which repeats until it is measured again."
     return Chart(f"flow-{run.path.name}", f"Along the Wilson flow, {run.path.name}", caption, panels, columns=1)

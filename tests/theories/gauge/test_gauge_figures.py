@@ -1,0 +1,55 @@
+"""What a report shows of a run with a flow."""
+
+import io
+import json
+
+import pytest
+from rich.console import Console
+
+from dlhmc.errors import ExitCode, UserError
+from dlhmc.plans.sampling import SamplePlan
+from dlhmc.report.contents import build_page, drawn
+from dlhmc.report.sampling import SampledRun, sampling_table
+from dlhmc.theories.gauge.figures import GaugeFigures
+
+
+@pytest.fixture(scope="module")
+def flowed(tmp_path_factory):
+    path = tmp_path_factory.mktemp("flow") / "run"
+    settings = {"target": "su2", "lattice": (2, 2, 2, 2), "beta": 2.0, "kernel": "heatbath", "start": "cold"}
+    amounts = {"chains": 2, "trajectories": 6, "warmup": 1, "measure_every": 2, "flow_time": 0.4, "flow_points": 4}
+    plan = SamplePlan.from_table(settings | amounts)
+    assert plan.run(path, Console(file=io.StringIO()), show_results=False)[1] is ExitCode.OK
+    return path
+
+
+def test_the_flow(flowed):
+    chart, history = drawn(build_page([flowed]))
+    assert (chart.name, history.name) == ("flow-run", "history-run")
+    energy, charge = chart.panels
+    clover, plaquette, reference = energy.series
+    summary = json.loads((flowed / "summary.json").read_text())
+    assert clover.x == plaquette.x == pytest.approx([0.1, 0.2, 0.3, 0.4])
+    assert (clover.y, plaquette.y) == (summary["flow_energy"]["mean"], summary["flow_energy_plaquette"]["mean"])
+    assert reference.y == [0.3, 0.3]
+    # Measured after every second trajectory.
+    (values,) = (series.y for series in charge.series)
+    assert values[0] == values[1] != values[2] == values[3] != values[4] == values[5]
+    assert charge.y_label == "Q at t/a^{2} = 0.4"
+
+
+def test_t0_is_marked_where_it_is_known(flowed):
+    run = SampledRun.open(flowed)
+    derived = {"derived": {"t0": {"mean": 0.25, "error": 0.01}}}
+    (chart,) = GaugeFigures().sampled(run._replace(summary=run.summary | derived))
+    mark = chart.panels[0].series[-1]
+    assert (mark.name, mark.x, mark.y) == ("t_{0}/a^{2} = 0.25(1)", [0.25, 0.25], [0.0, 0.3])
+    assert ("t0", "0.25(1)", "", "", "") in sampling_table(run.summary | derived).rows
+    assert GaugeFigures().sampled(run._replace(summary=None)) == []
+
+
+def test_results_that_make_no_sense_are_damaged_files(flowed):
+    run = SampledRun.open(flowed)
+    broken = {name: entry for name, entry in run.summary.items() if name != "flow_energy_plaquette"}
+    with pytest.raises(UserError, match=r"summary\.json is damaged"), run.sound():
+        GaugeFigures().sampled(run._replace(summary=broken))
