@@ -118,7 +118,8 @@ class Measure(Compiling):
         offering = [
             theory.name for theory in registry.all_theories() if form is not None and form in theory.formats().values()
         ]
-        settings = registry.theory(value_of("--target", arguments) or next(iter(offering), registry.default())).settings
+        theory = registry.theory(value_of("--target", arguments) or next(iter(offering), registry.default()))
+        settings = theory.settings
         asked = {name: hint for name, hint in hints_of(settings).items() if name not in settings.told_by_shape}
         fields: list[Any] = []
         for name, hint in asked.items():
@@ -127,6 +128,9 @@ class Measure(Compiling):
                 fields.append((name, Annotated[hint | None, described], dataclasses.field(default=None)))
             else:
                 fields.append((name, Annotated[hint, described]))
+        kind = theory.occasional
+        more = Annotated[kind, tyro.conf.arg(name="")]
+        fields.append(("occasional", more, dataclasses.field(default_factory=theory.occasional)))
         made = dataclasses.make_dataclass(cls.__name__, fields, bases=(cls,), frozen=True, kw_only=True)
         made.__doc__ = cls.__doc__
         return made, tyro.MISSING_NONPROP
@@ -156,12 +160,13 @@ class Measure(Compiling):
         general = {field.name for field in dataclasses.fields(Measure)}
         given = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name not in general}
         given = {name: value for name, value in given.items() if value is not None}
+        more = given.pop("occasional")
         if registry.format_of(self.files[0]) is not None:
-            measured = measure_files(self.files, self.target, given)
+            measured = measure_files(self.files, self.target, given, more)
         elif len(self.files) > 1:
             raise UserError(f"{self.files[0]} holds an array of configurations: measure it alone.")
         else:
-            measured = measure_file(self.files[0], lambda shape: self._of_shape(shape, given), self.dataset)
+            measured = measure_file(self.files[0], lambda shape: self._of_shape(shape, given), self.dataset, more)
         if self.json:
             print_json(measured.summary())
         else:

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import equinox as eqx
+import jax
+import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 from jaxtyping import Array
@@ -22,30 +24,31 @@ from dlhmc.runs.directory import versions
 from dlhmc.runs.summary import Quantities
 from dlhmc.settings import hints_of
 from dlhmc.targets import Target
-from dlhmc.targets.contract import Observed
+from dlhmc.targets.contract import Observables, Observed
 from dlhmc.theories import registry
-from dlhmc.theories.contract import StoredConfiguration, TargetSettings
+from dlhmc.theories.contract import Occasional, StoredConfiguration, TargetSettings
 
 # Configurations that are measured at a time, and numbers of all of them.
 _BATCH, _NUMBERS = 256, 2**23
+NONE = Occasional()
 
 
-def measure(configurations: Any, target: Target) -> Measurements:
+def measure(configurations: Any, target: Target, occasional: Occasional = NONE) -> Measurements:
     """Measure the observables of a target on configurations[configuration, …] or [chain, configuration, …].
 
     The axes that follow are those of `target.shape`; angles may be given in radians or as complex numbers e^{ix}.
     Configurations of a chain follow each other in its order, so that their autocorrelation can be told; without a chain
-    axis they are one chain.
+    axis they are one chain. What runs of a theory measure once in a while can be asked for as `occasional`.
 
     >>> from dlhmc.theories.vectors.gaussian import Gaussian
     >>> found = measure(np.random.default_rng(0).normal(size=(1000, 3)), Gaussian([1.0, 1.0, 1.0]))
     >>> print(found.mean("squared_norm"))
     2.97(7)
     """
-    return _measure(configurations, target, ())
+    return _measure(configurations, target, (), occasional)
 
 
-def _measure(configurations: Any, target: Target, unknown: Sequence[str]) -> Measurements:
+def _measure(configurations: Any, target: Target, unknown: Sequence[str], occasional: Occasional) -> Measurements:
     """The same where some settings of the target are not known, which no observable depends on."""
     shape, wanted = np.shape(configurations), target.shape
     extra = len(shape) - len(wanted)
@@ -59,9 +62,10 @@ def _measure(configurations: Any, target: Target, unknown: Sequence[str]) -> Mea
         raise UserError(f"There are no configurations in an array of the shape {_shown(shape)}.")
     one_chain, batch = extra == 1, max(1, min(_BATCH, _NUMBERS // math.prod(wanted)))
     chains, rows = (1, shape[0]) if one_chain else shape[:2]
+    more = occasional.observables(target)
     # A batch of configurations takes the place of chains.
     batches = [
-        _measured(target, configurations[index] if one_chain else configurations[chain, index])
+        _measured(target, more, configurations[index] if one_chain else configurations[chain, index])
         for chain in range(chains)
         for index in (slice(first, first + batch) for first in range(0, rows, batch))
     ]
@@ -72,25 +76,26 @@ def _measure(configurations: Any, target: Target, unknown: Sequence[str]) -> Mea
             name, np.moveaxis(values.reshape(*values.shape[:-1], chains, rows), (-2, -1), (0, 1))
         )
     what = {"kernel": "configurations"} | describe_target(target)
-    quantities = Quantities.of(target)
+    one = jax.ShapeDtypeStruct((*wanted, 1), target.geometry.dtype(jnp.result_type(float)))
+    quantities = Quantities.of(target, occasional={} if more is None else eqx.filter_eval_shape(more, one))
     if unknown:
         what = {name: value for name, value in what.items() if name not in unknown}
         quantities = dataclasses.replace(quantities, exact={}, variances={})
-    more = {"quantities": quantities.to_json(), "versions": json.dumps(versions())}
-    more["diagnostics"] = "[]"
+    notes = json.dumps(occasional.notes())
+    attributes = {"quantities": quantities.to_json(), "notes": notes, "versions": json.dumps(versions())}
     coordinates = {"chain": np.arange(chains), "trajectory": np.arange(1, rows + 1)}
-    return Measurements(xr.Dataset(variables, coordinates, what | more))
+    return Measurements(xr.Dataset(variables, coordinates, what | attributes | {"diagnostics": "[]"}))
 
 
-def _measured(target: Target, batch: Any) -> dict[str, NDArray[Any]]:
+def _measured(target: Target, more: Observables | None, batch: Any) -> dict[str, NDArray[Any]]:
     """The observables of configurations [configuration, …]."""
     x = as_field(batch, target)
-    return {name: np.asarray(values) for name, values in _observables(target, x).items()}
+    return {name: np.asarray(values) for name, values in _observables(target, more, x).items()}
 
 
 @eqx.filter_jit
-def _observables(target: Target, x: Array) -> dict[str, Observed]:
-    return target.observables(x)
+def _observables(target: Target, more: Observables | None, x: Array) -> dict[str, Observed]:
+    return target.observables(x) | ({} if more is None else more(x))
 
 
 class _Files:
@@ -120,7 +125,9 @@ class _Files:
         return x
 
 
-def measure_files(paths: Sequence[Path], theory: str | None, given: Mapping[str, Any]) -> Measurements:
+def measure_files(
+    paths: Sequence[Path], theory: str | None, given: Mapping[str, Any], occasional: Occasional = NONE
+) -> Measurements:
     """Measure configurations in files that people exchange, one each, as one chain in their order.
 
     The files tell theory and size; what is `given` beside it, such as couplings, is that of the exact values.
@@ -130,15 +137,18 @@ def measure_files(paths: Sequence[Path], theory: str | None, given: Mapping[str,
         raise UserError(f"{paths[0]} is of {registry.told_by(files.theory, files.settings)}, not of {theory}.")
     settings = dataclasses.replace(files.settings, **given)
     unknown = hints_of(type(settings)).keys() - given.keys() - {*settings.told_by_shape}
-    return _measure(files, settings.build(), sorted(unknown))
+    return _measure(files, settings.build(), sorted(unknown), occasional)
 
 
 def measure_file(
-    path: Path, target_of: Callable[[tuple[int, ...]], Target], dataset: str | None = None
+    path: Path,
+    target_of: Callable[[tuple[int, ...]], Target],
+    dataset: str | None = None,
+    occasional: Occasional = NONE,
 ) -> Measurements:
     """The same for configurations in a file, whose shape tells the target; or a `UserError` that there is none."""
     with _opened(path, target_of, dataset) as array:
-        return measure(array, target_of(array.shape))
+        return measure(array, target_of(array.shape), occasional)
 
 
 @contextmanager

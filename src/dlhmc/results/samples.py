@@ -14,7 +14,7 @@ from rich.console import Console
 from dlhmc.errors import UserError
 from dlhmc.runs.directory import require_newest
 from dlhmc.runs.history import CONFIGURATIONS, diagnostics_of
-from dlhmc.runs.sampling import MeasuredSoFar, description, open_measured
+from dlhmc.runs.sampling import MeasuredSoFar, derived_figures, description, open_measured
 from dlhmc.runs.summary import (
     Histories,
     Quantities,
@@ -147,9 +147,10 @@ class Measurements:
         histories = _histories(self.data)
         if histories.shape == (1, 1):
             values = {name: {"mean": self.series(name)[0, ..., 0].tolist(), "error": None} for name in self.observables}
-            return describe_histories(self._what(), histories) | values | {"warnings": []}
+            derived = derived_figures(self.data.attrs, histories)
+            return describe_histories(self._what(), histories) | values | derived | {"warnings": []}
         taus = autocorrelation_times(self._quantities, histories)
-        found = summarise_observables(self._quantities, histories, taus)
+        found = summarise_observables(self._quantities, histories, taus) | derived_figures(self.data.attrs, histories)
         return describe_histories(self._what(), histories) | found | {"warnings": unconverged(found, self._quantities)}
 
     def show(self, console: Console | None = None) -> None:
@@ -188,7 +189,9 @@ class Samples(Measurements):
     def summary(self) -> dict[str, Any]:
         """All results as one table, that of summary.json."""
         steps, seconds = int(self.data.attrs["leapfrog_steps"]), float(self.data.attrs["seconds"])
-        return summarise(self._what(), self._quantities, _histories(self.data), steps, seconds)
+        histories = _histories(self.data)
+        summary = summarise(self._what(), self._quantities, histories, steps, seconds)
+        return summary | derived_figures(self.data.attrs, histories)
 
     def save_configurations(self, folder: str | Path, format: str, run: str = "run") -> int:
         """Write the configurations that were kept to files that others read, one for each chain and configuration.

@@ -357,6 +357,8 @@ def show_values(summary: Mapping[str, Any], names: Iterable[str], console: Conso
     for name in names:
         for label, entry in shown_elements(name, {"mean": summary[name]["mean"]}):
             table.add_row(escape(label), f"{entry['mean']:.6f}" if entry else "")
+    for name, entry in summary.get("derived", {}).items():
+        table.add_row(escape(name), f"{entry['mean']:.6f}")
     console.print(table)
 
 

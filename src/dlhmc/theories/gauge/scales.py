@@ -32,6 +32,8 @@ def reference_scales(
         """The error of a function of the energies at the times before and after t."""
         k = int(np.clip(np.searchsorted(times, t) - 1, 0, len(times) - 2))
         fraction = (t - times[k]) / (times[k + 1] - times[k])
+        if energy(k).shape[0] < 4:
+            return np.inf
         series = Mapped(lambda a, b: function(a, b, fraction), energy(k), energy(k + 1))
         return mean_and_error(series, equilibrium_start=equilibrium_start).error
 
