@@ -128,8 +128,7 @@ class Measure(Compiling):
                 fields.append((name, Annotated[hint | None, described], dataclasses.field(default=None)))
             else:
                 fields.append((name, Annotated[hint, described]))
-        kind = theory.occasional
-        more = Annotated[kind, tyro.conf.arg(name="")]
+        more = Annotated[theory.occasional, tyro.conf.arg(name="")]  # type: ignore[name-defined]
         fields.append(("occasional", more, dataclasses.field(default_factory=theory.occasional)))
         made = dataclasses.make_dataclass(cls.__name__, fields, bases=(cls,), frozen=True, kw_only=True)
         made.__doc__ = cls.__doc__
