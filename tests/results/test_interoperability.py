@@ -203,7 +203,11 @@ def refused(file, capsys):
 @pytest.mark.parametrize(
     ("array", "reason"),
     [
-        (np.zeros((5, 4, 4, 2)), "shape [5, 4, 4, 2] cannot hold configurations of the target u1"),
+        (
+            np.zeros((5, 4, 4, 2)),
+            "--target u1 --lattice 16 16, for one, have the shape "
+            "[configuration, 2, 16, 16] or [chain, configuration, 2, 16, 16]",
+        ),
         (np.zeros((2, 4, 4)), "cannot hold configurations"),
         (np.zeros((0, 2, 4, 4)), "no configurations"),
         (np.full((5, 2, 4, 4), np.nan), "not finite"),

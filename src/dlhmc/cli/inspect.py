@@ -69,10 +69,9 @@ class Export:
     directory: tyro.conf.Positional[Path]
     """directory of a sampling run, finished or not"""
     out: Path
-    """file to write: .nc and .h5 are netCDF-4 with all there is, .csv has a row for each trajectory and chain; with
-    --format, the directory for files of configurations"""
+    """file to write: .nc and .h5 are netCDF-4 with all there is, .csv has a row for each trajectory and chain"""
     format: str | None = None
-    """write kept configurations, one file for each chain and configuration, in this format of the theory"""
+    """write kept configurations instead, in files of this format (one of those of the theory) in the directory --out"""
 
     def __call__(self) -> ExitCode:
         """Run the command."""

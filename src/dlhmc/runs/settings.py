@@ -24,8 +24,7 @@ class SampleAmounts(Settings):
     seed: Seed = 1
     """root of all random numbers"""
     start: Start | str | None = None
-    """first configurations: exact draws, hot or cold; or a file with a configuration of the target; exact where the
-    target has them, else hot, if not given"""
+    """first configurations: exact draws, hot, cold or a file; if not given, exact where the target can, else hot"""
     target_acceptance: Probability = 0.8
     """acceptance the step size is tuned to"""
     measure_every: Count = 10
