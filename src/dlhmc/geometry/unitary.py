@@ -25,6 +25,10 @@ Matrices = Complex[Array, "N N *element chain"]
 _LARGEST_ANGLE = 1e4
 
 
+# Within this distance a logarithm is a series of so many terms.
+_NEAR, _LOG_TERMS = 0.3, 11
+
+
 class _Series(NamedTuple):
     """Taylor series of e^{iH/2^k}, exact to rounding for |H| ≤ 2^k, then k squarings."""
 
@@ -70,20 +74,32 @@ class UnitaryMatrices(Geometry):
         return self.rotated(self.hermitian(displacement), x), v
 
     def difference(self, start: Matrices, end: Matrices) -> Momentum:
-        """D with e^{iD}·start = end, from eigenvectors and phases of end·start†."""
+        """D with e^{iD}·start = end, the logarithm of end·start†.
+
+        Close by it is 2 atan K of K = tan(D/2), which is smooth where eigenvalues meet; else from eigenvectors.
+        """
         quotient = jnp.moveaxis(multiply(end, adjoint(start)), (0, 1), (-2, -1))
+        one = jnp.eye(self.colors, dtype=quotient.dtype)
+        near = jnp.sum(jnp.abs(quotient - one) ** 2, axis=(-2, -1), keepdims=True) < _NEAR**2
+        # Each way gets a harmless matrix where the other one is taken, for the sake of derivatives.
+        apart = jnp.asarray(np.diag(np.exp(1j * np.arange(self.colors))), quotient.dtype)
+        log = jnp.where(
+            near, _near_log(jnp.where(near, quotient, one)), self._far_log(jnp.where(near, apart, quotient))
+        )
+        return self.components(1j * jnp.moveaxis(log, (-2, -1), (0, 1)))
+
+    def _far_log(self, quotient: Array) -> Array:
+        """The logarithm from eigenvectors and phases."""
         dagger = jnp.conj(jnp.swapaxes(quotient, -1, -2))
         # The Hermitian matrices W + W† and i(W† − W) have the eigenvectors of W; so has a sum that mixes them.
         _, vectors = jnp.linalg.eigh((quotient + dagger) + (0.6180339887 * 1j) * (dagger - quotient))
-        rotated = jnp.einsum("...ji,...jk,...ki->...i", jnp.conj(vectors), quotient, vectors)
-        phases = jnp.angle(rotated)
+        phases = jnp.angle(jnp.einsum("...ji,...jk,...ki->...i", jnp.conj(vectors), quotient, vectors))
         if self.special:
             # Phases add up to 2π times an integer: those farthest out go once around the circle.
             turns = jnp.round(jnp.sum(phases, axis=-1, keepdims=True) / (2 * np.pi))
             rank = jnp.argsort(jnp.argsort(-turns * phases, axis=-1), axis=-1).astype(phases.dtype)
             phases = phases - 2 * np.pi * jnp.sign(turns) * (rank < jnp.abs(turns)).astype(phases.dtype)
-        log = jnp.einsum("...ij,...j,...kj->...ik", vectors, phases.astype(vectors.dtype), jnp.conj(vectors))
-        return self.components(1j * jnp.moveaxis(log, (-2, -1), (0, 1)))
+        return jnp.einsum("...ij,...j,...kj->...ik", vectors, phases.astype(vectors.dtype), jnp.conj(vectors))
 
     def project(self, x: Matrices) -> Matrices:
         """The nearest unitary matrix to first order in what rounding has added, U(3 − U†U)/2, with determinant 1."""
@@ -169,6 +185,16 @@ class UnitaryMatrices(Geometry):
             terms = [(weight / self.norm).item() * m[i, i].imag for i, weight in enumerate(d) if weight]
             parts.append(sum(terms[1:], terms[0]))
         return jnp.stack(parts)
+
+
+def _near_log(quotient: Array) -> Array:
+    """2 atan K = 2(K − K³/3 + …) of the Cayley transform K = −i(W − 1)(W + 1)⁻¹, where |W − 1| is small."""
+    one = jnp.eye(quotient.shape[-1], dtype=quotient.dtype)
+    k = -1j * jnp.linalg.solve(quotient + one, quotient - one)
+    square, series = k @ k, jnp.zeros_like(k)
+    for n in reversed(range(_LOG_TERMS)):
+        series = (-1) ** n / (2 * n + 1) * one + square @ series
+    return 2 * k @ series
 
 
 def multiply(a: Matrices, b: Matrices) -> Matrices:

@@ -125,6 +125,10 @@ class Target(eqx.Module):
             self = eqx.tree_at(lambda t: getattr(t, name), self, jnp.asarray(value).astype(dtype))  # noqa: B023
         return self
 
+    def smooth_sector(self, x: Field) -> PerChain | None:
+        """A differentiable function that is close to `sector`, for losses; None where there is none."""
+        return None
+
     def symmetries(self) -> dict[str, Symmetry]:
         """Transformations that leave the action invariant, by name."""
         return {}

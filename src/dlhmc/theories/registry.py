@@ -103,12 +103,18 @@ def architecture(name: str) -> "type[Architecture]":
 
 def losses() -> Mapping[str, NamedLoss]:
     """All losses by name: those made for a theory first, then the one that suits every target."""
-    from dlhmc.training.loss import jump_loss
+    from dlhmc.targets import Target
+    from dlhmc.training.loss import jump_loss, leaving_loss
 
     found: dict[str, NamedLoss] = {}
     for candidate in all_theories():
         found |= candidate.losses()
-    return found | {"jump": NamedLoss("−A·|Δx|²", jump_loss, lambda _: True)}
+    leaving = NamedLoss(
+        "−A·(Δq)² for what leaves its sector q",
+        leaving_loss,
+        lambda target: type(target).smooth_sector is not Target.smooth_sector,
+    )
+    return found | {"leaving": leaving, "jump": NamedLoss("−A·|Δx|²", jump_loss, lambda _: True)}
 
 
 def loss_for(target: "Target", name: str | None) -> tuple[str, NamedLoss]:

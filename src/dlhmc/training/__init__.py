@@ -1,7 +1,7 @@
 """Training: Algorithm 1 of the paper, its losses and schedules."""
 
 from dlhmc.training.loop import Inputs, advance, placed, train
-from dlhmc.training.loss import Loss, Transition, jump_loss
+from dlhmc.training.loss import Loss, Transition, jump_loss, leaving_loss
 from dlhmc.training.schedule import Knots, Schedule, learning_rate
 from dlhmc.training.step import Algorithm, TrainState
 
@@ -16,6 +16,7 @@ __all__ = [
     "advance",
     "jump_loss",
     "learning_rate",
+    "leaving_loss",
     "placed",
     "train",
 ]

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
+import jax.numpy as jnp
+
 from dlhmc.geometry.contract import Field, Momentum, PerChain, sum_sites
 from dlhmc.targets.contract import Target
 
@@ -18,6 +20,22 @@ class Transition(NamedTuple):
 
 
 Loss = Callable[[Target, Transition], PerChain]
+
+
+# Inside a sector its smooth label moves by less.
+_LEAVES = 0.4
+
+
+def leaving_loss(target: Target, transition: Transition) -> PerChain:
+    """−δ·A with δ = (Δq)² where the smooth label q of the sector changes by more than 0.4, and δ = 0 elsewhere.
+
+    (Δq)² alone also pays for motion inside a sector. Where sectors are hard to leave, training settles for that.
+    """
+    before, after = target.smooth_sector(transition.x), target.smooth_sector(transition.x_new)
+    if before is None or after is None:
+        raise TypeError(f"{type(target).__name__} has no sectors to leave: use the jump loss")
+    jump = after - before
+    return -transition.acceptance * jnp.where(jnp.abs(jump) > _LEAVES, jump * jump, 0)
 
 
 def jump_loss(target: Target, transition: Transition) -> PerChain:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from msgspec import Meta
 
 from dlhmc.errors import Setting, UserError
-from dlhmc.settings import Amount, Positive
-from dlhmc.theories.contract import FileFormat, Moves, Occasional, Rivals, TargetSettings, Theory
+from dlhmc.settings import Amount, Positive, merged
+from dlhmc.theories.contract import CouplingSchedules, FileFormat, Moves, Occasional, Rivals, TargetSettings, Theory
 from dlhmc.theories.gauge.groups import Group
 
 if TYPE_CHECKING:
@@ -16,11 +16,13 @@ if TYPE_CHECKING:
     from dlhmc.comparison.settings import CompareSettings
     from dlhmc.geometry.contract import Field
     from dlhmc.kernels import Kernel
+    from dlhmc.models.architecture import Architecture
     from dlhmc.report.figures import Figures
     from dlhmc.runs.summary import Histories
     from dlhmc.statistics import Estimate
     from dlhmc.targets import Target
     from dlhmc.targets.contract import Observables
+    from dlhmc.training import Schedule
 
 Side = Annotated[int, Meta(ge=2, le=10**4)]
 Sides = Annotated[tuple[Side, ...], Meta(min_length=2, max_length=4)]
@@ -101,6 +103,22 @@ class Flow(Occasional):
 
 
 @dataclasses.dataclass(frozen=True)
+class BetaSchedule(CouplingSchedules):
+    """β rises while the target is annealed."""
+
+    beta_start: Beta | None = None
+    """inverse coupling at the beginning, if another: raised linearly while the target is annealed"""
+
+    def schedules(self, target: TargetSettings, until: int) -> "dict[str, Schedule]":
+        """That of β, if it changes."""
+        from dlhmc.training import Knots
+
+        if self.beta_start is None:
+            return {}
+        return {"beta": Knots.linear(self.beta_start, merged(target)["beta"], until)}
+
+
+@dataclasses.dataclass(frozen=True)
 class HeatBathRival(Rivals):
     """The heat bath with overrelaxation, which pure gauge theory is simulated with."""
 
@@ -143,7 +161,9 @@ def links_of_shape(shape: tuple[int, ...], colors: int) -> tuple[int, ...] | Non
 class GaugeTheory(Theory):
     """One group, on lattices of two to four dimensions."""
 
+    network: ClassVar[str] = "local"
     moves: ClassVar[type[Moves]] = HeatBathMoves
+    schedules: ClassVar[type[CouplingSchedules]] = BetaSchedule
     rivals: ClassVar[type[Rivals]] = HeatBathRival
     occasional: ClassVar[type[Occasional]] = Flow
     symbols: ClassVar[Mapping[str, str]] = {
@@ -220,6 +240,12 @@ class GaugeTheory(Theory):
         """Links are [configuration, N, N, direction, *site], with or without an axis of chains before."""
         sides = links_of_shape(shape, self.group.colors)
         return None if sides is None else self._settings(sides, **settings)
+
+    def architectures(self) -> "Mapping[str, type[Architecture]]":
+        """Layers that work for every group."""
+        from dlhmc.theories.gauge.architectures import LocalArchitecture
+
+        return {LocalArchitecture.name: LocalArchitecture}
 
     def checked_kernels(self) -> "Mapping[str, Callable[[], Kernel]]":
         """HMC and the heat bath, where there are exact draws."""

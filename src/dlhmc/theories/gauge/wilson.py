@@ -62,8 +62,18 @@ class Wilson(Target):
 
     def force(self, x: Links) -> Momentum:
         """∂_a S = (γβ/N) Im tr(T_a M), with the sum M of the plaquettes that start with the link."""
-        strength = self.coupling(real_dtype(x)) * (self.geometry.norm / self.group.colors)
-        return strength * self.geometry.components(lattice.plaquette_loops(x))
+        return self._strength(x) * self.geometry.components(lattice.plaquette_loops(x))
+
+    def plaquette_features(self, x: Links) -> Float[Array, "feature plane *site chain"]:
+        """Re tr P/N."""
+        return lattice.plaquette_traces(x)[None]
+
+    def weighted_force(self, x: Links, weights: Plaquettes) -> Momentum:
+        """The force of the action in which each plaquette has a weight, which is held fixed."""
+        return self._strength(x) * self.geometry.components(lattice.plaquette_loops(x, weights))
+
+    def _strength(self, x: Links) -> Float[Array, ""]:
+        return self.coupling(real_dtype(x)) * (self.geometry.norm / self.group.colors)
 
     # Observables.
 
@@ -205,6 +215,17 @@ class PlanarWilson(Wilson):
     def sine_charge(self, x: Links) -> PerChain:
         """(1/2π) Σ_P Im det P, which is differentiable."""
         return sum_sites(self.plaquette_determinants(x).imag) / (2 * np.pi)
+
+    def smooth_sector(self, x: Links) -> PerChain:
+        """That of Im det P."""
+        return self.sine_charge(x)
+
+    def plaquette_features(self, x: Links) -> Float[Array, "feature plane *site chain"]:
+        """Re tr P/N and, beyond U(1), Re det P."""
+        traces = super().plaquette_features(x)
+        if self.group.colors == 1:
+            return traces
+        return jnp.concatenate([traces, self.plaquette_determinants(x).real[None, None]])
 
     def observables(self, x: Links) -> dict[str, Observed]:
         """Both charges as well."""

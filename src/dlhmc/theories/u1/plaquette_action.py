@@ -93,6 +93,18 @@ class PlaquetteAction(Target):
         """Q_R = (1/2π) Σ_P sin x_P, eq. (5)."""
         return sum_sites(trig.sin(plaquettes(x))) / TWO_PI
 
+    def smooth_sector(self, x: Links) -> PerChain:
+        """Q_R."""
+        return self.sine_charge(x)
+
+    def plaquette_features(self, x: Links) -> Float[Array, "1 x t chain"]:
+        """cos x_P, which does not know the orientation."""
+        return trig.cos(plaquettes(x))[None]
+
+    def weighted_force(self, x: Links, weights: Plaquettes) -> Links:
+        """The force of Σ_P w_P s(x_P), the weights held fixed."""
+        return curl(weights * self.plaquette_force(plaquettes(x)))
+
     def plaquette(self, x: Links) -> PerChain:
         """The average plaquette (1/V) Σ_P cos x_P."""
         return sum_sites(trig.cos(plaquettes(x))) / self.volume

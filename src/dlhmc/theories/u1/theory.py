@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from msgspec import Meta
 
 from dlhmc.errors import Setting, UserError
-from dlhmc.settings import Amount, Positive, merged
+from dlhmc.settings import Amount, Positive
 from dlhmc.theories.contract import CouplingSchedules, Moves, NamedLoss, Rivals, TargetSettings, Theory
-from dlhmc.theories.gauge.theory import Beta, HeatBathMoves, HeatBathRival, Sides, links_of_shape
+from dlhmc.theories.gauge.theory import Beta, BetaSchedule, HeatBathMoves, HeatBathRival, Sides, links_of_shape
 
 if TYPE_CHECKING:
     from dlhmc.comparison.contestants import Contestant
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from dlhmc.models.architecture import Architecture
     from dlhmc.report.figures import Figures
     from dlhmc.targets import Target
-    from dlhmc.training import Schedule
 
 _ACCEPTANCE_WITH_HITS = 0.8
 
@@ -83,22 +82,6 @@ class Hits(HeatBathMoves):
     def label(self) -> str:
         """hits1."""
         return f"hits{self.hits}" if self.hits else ""
-
-
-@dataclasses.dataclass(frozen=True)
-class BetaSchedule(CouplingSchedules):
-    """β rises while the target is annealed."""
-
-    beta_start: Beta | None = None
-    """inverse coupling at the beginning, if another: raised linearly while the target is annealed"""
-
-    def schedules(self, target: TargetSettings, until: int) -> "dict[str, Schedule]":
-        """That of β, if it changes."""
-        from dlhmc.training import Knots
-
-        if self.beta_start is None:
-            return {}
-        return {"beta": Knots.linear(self.beta_start, merged(target)["beta"], until)}
 
 
 @dataclasses.dataclass(frozen=True)
