@@ -9,7 +9,6 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Float, Int
 
 from dlhmc.geometry.contract import Field, Momentum
@@ -93,18 +92,17 @@ def _trajectory(
 ) -> tuple[Field, Momentum]:
     first, last = integrator.kicks[0], integrator.kicks[-1]
 
-    def kick(x: Field, v: Momentum, fraction: ArrayLike) -> Momentum:
+    def kick(x: Field, v: Momentum, fraction: float) -> Momentum:
         return v - (fraction * h) * force(x)
 
-    def step(x: Field, v: Momentum, closing: ArrayLike) -> tuple[Field, Momentum]:
+    def step(x: Field, v: Momentum, closing: float) -> tuple[Field, Momentum]:
         """All of a step but its first kick, which the step before has done in its `closing` one."""
         for fraction, next_kick in zip(integrator.drifts, (*integrator.kicks[1:-1], closing), strict=True):
             x, v = drift(x, v, fraction * h)
             v = kick(x, v, next_kick)
         return x, v
 
-    def numbered_step(index: Int[Array, ""], xv: tuple[Field, Momentum]) -> tuple[Field, Momentum]:
-        # One body for all steps: XLA would hold the fields of a last step beside those of the loop, and compile it too.
-        return step(*xv, jnp.where(index < steps - 1, last + first, last).astype(h.dtype))
-
-    return jax.lax.fori_loop(0, steps, numbered_step, (x, kick(x, v, first)))
+    xv = (x, kick(x, v, first))
+    xv = jax.lax.fori_loop(0, steps - 1, lambda _, xv: step(*xv, last + first), xv)
+    # A loop as well: XLA would fuse a step that stands alone with what comes after it, and compute parts of it twice.
+    return jax.lax.fori_loop(steps - 1, steps, lambda _, xv: step(*xv, last), xv)
