@@ -17,7 +17,7 @@ from jaxtyping import Array, Float
 from rich.console import Console
 from rich.markdown import Markdown
 
-from benchmarks import network_bench
+from benchmarks import gauge_bench, network_bench
 from benchmarks.chunks import sampling_chunk
 from benchmarks.stopwatch import Contestant, fastest
 from dlhmc.errors import UserError
@@ -65,12 +65,27 @@ def bench(rounds: int, out: Path | None, console: Console) -> dict[str, Any]:
         limits = _limits(CHAINS[0], rounds)
     with console.status("measuring networks …"):
         rates = network_bench.measure(network_bench.PAPER, rounds)
-    report = _report(times, limits, rounds) + "\n" + network_bench.report(network_bench.PAPER, rates, rounds)
+    gauge = gauge_bench.measure(rounds, console)
+    sections = [
+        _report(times, limits, rounds),
+        network_bench.report(network_bench.PAPER, rates, rounds),
+        gauge_bench.report(gauge, rounds),
+    ]
+    report = "\n".join(sections)
     console.print(Markdown(report))
     if out is not None:
         out.write_text(report, encoding="utf-8")
         console.print(f"written to {out}", highlight=False)
-    return {"microseconds": times, "limits": limits._asdict(), "networks": rates._asdict()}
+    return {
+        "microseconds": times,
+        "limits": limits._asdict(),
+        "networks": rates._asdict(),
+        "gauge": [
+            setting._asdict() | case._asdict() | {"microseconds": found}
+            for setting, cases in gauge.items()
+            for case, found in cases.items()
+        ],
+    }
 
 
 @eqx.filter_jit
