@@ -189,7 +189,7 @@ def _touch(fields: tuple[Array, ...]) -> tuple[Array, ...]:
 def _compiled(kernel: Kernel, x: Links) -> Any:
     """A step of a kernel, for any kernel of the kind."""
     step = eqx.filter_jit(lambda kernel, x: kernel.step(jax.random.key(1), kernel.init(x)))
-    return step.lower(kernel, x).compile()
+    return step.lower(kernel, x).compile()  # type: ignore[attr-defined]
 
 
 def _blackjax(case: Case, x: Links) -> Callable[[], Any]:

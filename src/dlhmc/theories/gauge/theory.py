@@ -9,7 +9,7 @@ from msgspec import Meta
 from dlhmc.errors import Setting, UserError
 from dlhmc.settings import Amount, Positive, merged
 from dlhmc.theories.contract import CouplingSchedules, FileFormat, Moves, Occasional, Rivals, TargetSettings, Theory
-from dlhmc.theories.gauge.groups import Group
+from dlhmc.theories.gauge.groups import SU2, Group
 
 if TYPE_CHECKING:
     from dlhmc.comparison.contestants import Contestant
@@ -248,17 +248,13 @@ class GaugeTheory(Theory):
         return {LocalArchitecture.name: LocalArchitecture}
 
     def checked_kernels(self) -> "Mapping[str, Callable[[], Kernel]]":
-        """HMC and the heat bath, where there are exact draws."""
+        """HMC on matrices, where there are exact draws."""
         from dlhmc.kernels import HMC
-        from dlhmc.theories.gauge.heatbath import HeatBath
         from dlhmc.theories.gauge.wilson import wilson
 
-        if self.group.colors != 2:
+        if self.group != SU2:
             return {}
-        return {
-            f"HMC of {self.group}": lambda: HMC(wilson(self.name, (4, 4), 4.0), 0.25, 4),
-            f"heat bath of {self.group}": lambda: HeatBath(wilson(self.name, (4, 4), 4.0), 1),
-        }
+        return {f"HMC of {self.group}": lambda: HMC(wilson(self.name, (4, 4), 4.0), 0.25, 4)}
 
     def _settings(self, lattice: tuple[int, ...], **rest: Any) -> TargetSettings:
         return self.settings(**{"lattice": lattice, **rest})
