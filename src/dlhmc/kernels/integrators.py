@@ -102,6 +102,7 @@ def _trajectory(
             v = kick(x, v, next_kick)
         return x, v
 
-    v = kick(x, v, first)
-    x, v = jax.lax.fori_loop(0, steps - 1, lambda _, xv: step(xv[0], xv[1], last + first), (x, v))
-    return step(x, v, last)
+    xv = (x, kick(x, v, first))
+    xv = jax.lax.fori_loop(0, steps - 1, lambda _, xv: step(xv[0], xv[1], last + first), xv)
+    # A loop as well: XLA would fuse a step that stands alone with what comes after it, and compute parts of it twice.
+    return jax.lax.fori_loop(steps - 1, steps, lambda _, xv: step(xv[0], xv[1], last), xv)
