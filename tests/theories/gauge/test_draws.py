@@ -76,13 +76,14 @@ def expected(lattice, special, beta):
     }
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(
     ("lattice", "special", "beta", "batches"),
     [
         ((4, 4), True, 6.0, 2),
         ((4, 4), False, 10.0, 4),
         ((3, 5), False, 3.0, 1),  # parts of unequal sizes
-        ((6, 6), False, 16.0, 1),
+        pytest.param((6, 6), False, 16.0, 1, marks=pytest.mark.slow),
         ((2, 2), False, 40.0, 2),  # nearly frozen, and holonomies nearly commute
     ],
 )
