@@ -23,6 +23,7 @@ from dlhmc.theories.u1.wilson import U1
 from dlhmc.theories.vectors.gaussian import Gaussian, correlated_gaussian
 from dlhmc.theories.vectors.mixture import GaussianMixture
 from dlhmc.training import Algorithm, Inputs, advance, jump_loss
+from unoptimised import shaken, unoptimised
 
 P_VALUE = 1e-3  # an exact kernel fails each χ² with this probability at a new seed, and each weight test with 3e-3
 BROKEN = 1e-9
@@ -30,52 +31,46 @@ BROKEN = 1e-9
 
 def model(target, rule, steps=3, step_size=0.25, mask="random"):
     settings = {"leapfrog_steps": steps, "hidden": (8, 8), "rule": rule, "mask": mask, "step_size": step_size}
-    return registry.architecture("dense")(**settings).build(target, jax.random.key(5))
+    return unoptimised(registry.architecture("dense")(**settings).build)(target, jax.random.key(5))
 
 
 def defect(target, network="defect"):
     settings = {"leapfrog_steps": 4, "step_size": 0.2, "radii": (0.0, 1.0, 2.0, 3.0), "hole": 0.4}
     own = {"hidden": (8,), "window": 3} if network == "patch" else {}
-    return registry.architecture(network)(**settings, **own).build(target, jax.random.key(5))
+    return unoptimised(registry.architecture(network)(**settings, **own).build)(target, jax.random.key(5))
 
 
-def shaken(trajectory, scale, seed=9):
-    """Random weights everywhere; the last layers of the networks, too, which start at zero."""
-    dynamic, static = eqx.partition(trajectory, eqx.is_inexact_array)
-    leaves, structure = jax.tree.flatten(dynamic)
-    keys = jax.random.split(jax.random.key(seed), len(leaves))
-    noisy = [leaf + scale * jax.random.normal(k, leaf.shape, leaf.dtype) for k, leaf in zip(keys, leaves, strict=True)]
-    return eqx.combine(jax.tree.unflatten(structure, noisy), static)
+def random(trajectory, scale):
+    return shaken(trajectory, scale, jax.random.key(9))
 
 
 def trained(target, trajectory, loss, steps, chains=64):
     algorithm = Algorithm(target, {}, loss, optax.adam(3e-3))
     dtype = jnp.dtype(jnp.result_type(float))
-    x = jax.jit(lambda draws, key: draws.draw(key, chains, dtype))(target.exact_draws(), jax.random.key(1))
-    first, count = jnp.int32(0), jnp.int32(steps)
+    x = unoptimised(target.exact_draws().draw)(jax.random.key(1), chains, dtype)
+    inputs = Inputs(algorithm, jnp.uint32(3), jnp.int32(0), jnp.int32(steps))
     # Room for more steps than are done: half-trained and trained are compiled once.
-    state, _ = advance(Inputs(algorithm, jnp.uint32(3), first, count), algorithm.begin(trajectory, x), 300)
-    return state.trajectory
+    return unoptimised(advance)(inputs, unoptimised(algorithm.begin)(trajectory, x), 300)[0].trajectory
 
 
 U1_SMALL = lambda: U1((4, 4), 2.0)  # noqa: E731
 CASES = {
     "u1 circle untrained": lambda: (U1_SMALL(), lambda t: model(t, "circle"), False),
-    "u1 circle random": lambda: (U1_SMALL(), lambda t: shaken(model(t, "circle"), 0.1), False),
+    "u1 circle random": lambda: (U1_SMALL(), lambda t: random(model(t, "circle"), 0.1), False),
     "u1 circle checkerboard symmetric": lambda: (
         U1_SMALL(),
-        lambda t: shaken(model(t, "circle", mask="checkerboard"), 0.1),
+        lambda t: random(model(t, "circle", mask="checkerboard"), 0.1),
         True,
     ),
-    "u1 shift random, not square": lambda: (U1((6, 4), 3.0), lambda t: shaken(model(t, "shift"), 0.1), True),
+    "u1 shift random, not square": lambda: (U1((6, 4), 3.0), lambda t: random(model(t, "shift"), 0.1), True),
     "u1 circle half-trained": lambda: (U1_SMALL(), lambda t: trained(t, model(t, "circle"), charge_loss, 30), False),
     "u1 circle trained": lambda: (U1_SMALL(), lambda t: trained(t, model(t, "circle"), charge_loss, 300), False),
-    "gaussian affine random": lambda: (Gaussian(np.ones(4)), lambda t: shaken(model(t, "affine"), 0.15), False),
+    "gaussian affine random": lambda: (Gaussian(np.ones(4)), lambda t: random(model(t, "affine"), 0.15), False),
     "u1 defect untrained": lambda: (U1((6, 4), 3.0), defect, False),
-    "u1 defect random": lambda: (U1((4, 6), 2.0), lambda t: shaken(defect(t), 0.04), False),
+    "u1 defect random": lambda: (U1((4, 6), 2.0), lambda t: random(defect(t), 0.04), False),
     "u1 defect half-trained": lambda: (U1((6, 6), 4.0), lambda t: trained(t, defect(t), charge_loss, 30), False),
     "u1 defect trained": lambda: (U1((6, 6), 4.0), lambda _: strong_defect()[1], False),
-    "u1 patch random, symmetric": lambda: (U1_SMALL(), lambda t: shaken(defect(t, "patch"), 0.02), True),
+    "u1 patch random, symmetric": lambda: (U1_SMALL(), lambda t: random(defect(t, "patch"), 0.02), True),
     "u1 patch trained": lambda: (U1((6, 6), 4.0), lambda t: trained(t, defect(t, "patch"), charge_loss, 200), False),
     "mixture affine trained": lambda: (
         GaussianMixture(),
@@ -115,7 +110,7 @@ def test_exact_configurations_stay_exact(case):
 @pytest.mark.slow
 def test_an_odd_number_of_chains():
     target = U1_SMALL()
-    result = check_stationarity(DLHMC(target, shaken(model(target, "circle"), 0.1)), chains=5001, seed=3)
+    result = check_stationarity(DLHMC(target, random(model(target, "circle"), 0.1)), chains=5001, seed=3)
     assert result.p_value > P_VALUE, result
 
 
@@ -140,7 +135,7 @@ def test_zero_networks_are_hmc(target, rule):
 def test_both_directions_are_taken_by_every_chain():
     """d is uniform for each chain, and the chains of a pair go different ways."""
     target = U1_SMALL()
-    kernel = DLHMC(target, shaken(model(target, "circle", steps=1), 0.3))
+    kernel = DLHMC(target, random(model(target, "circle", steps=1), 0.3))
     x = jnp.zeros((*target.shape, 6), jnp.float32)
 
     def forward_taken(key):
@@ -323,7 +318,7 @@ BROKEN_TRAJECTORIES = {
 def test_broken_trajectories_do_not_lead_back(fault):
     """No statistics, and weights as in the tests of exactness above: forward and back again, with log|J| cancelling."""
     target = U1_SMALL()
-    sound = shaken(model(target, "circle"), 0.1)
+    sound = random(model(target, "circle"), 0.1)
     x = target.start(jax.random.key(0), "hot", 8, jnp.float32)
     v = target.geometry.momentum(jax.random.key(1), 8, x.dtype)
 

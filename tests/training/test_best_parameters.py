@@ -10,6 +10,7 @@ import optax
 import pytest
 
 import dlhmc
+from unoptimised import unoptimised
 
 
 def flat(x):
@@ -45,7 +46,7 @@ MOVES = moves({450: BEST / FIRST, 750: LAST / BEST})
 
 
 def layers(target, log_step):
-    return dlhmc.build_trajectory(
+    return unoptimised(dlhmc.build_trajectory)(
         target, "dense", layers=1, hidden=(1,), rule=dlhmc.Shift(), step_size=float(np.exp(log_step))
     )
 

@@ -15,6 +15,7 @@ from dlhmc.theories.u1.links import curl, gauge_transform, plaquettes, translate
 from dlhmc.theories.u1.loss import charge_loss
 from dlhmc.theories.u1.wilson import U1
 from dlhmc.training import Algorithm, Inputs, advance
+from unoptimised import shaken, unoptimised
 
 RADII = (0.0, 1.0, 2.0, 3.0)
 KINDS = [("defect", 4), ("patch", 3)]
@@ -27,15 +28,11 @@ def architecture(network, number, step_size=0.1):
 
 
 def build(network, number, step_size=0.1):
-    return architecture(network, number, step_size).build(U1((4, 6), 2.0), jax.random.key(0))
+    return unoptimised(architecture(network, number, step_size).build)(U1((4, 6), 2.0), jax.random.key(0))
 
 
-def shaken(trajectory, scale):
-    dynamic, static = eqx.partition(trajectory, eqx.is_inexact_array)
-    leaves, structure = jax.tree.flatten(dynamic)
-    keys = jax.random.split(jax.random.key(3), len(leaves))
-    noisy = [leaf + scale * jax.random.normal(k, leaf.shape, leaf.dtype) for k, leaf in zip(keys, leaves, strict=True)]
-    return eqx.combine(jax.tree.unflatten(structure, noisy), static)
+def random(trajectory, scale):
+    return shaken(trajectory, scale, jax.random.key(3))
 
 
 def trained(target, trajectory, steps=60):
@@ -63,7 +60,7 @@ def test_round_trip_and_palindrome_in_double_precision(network, number):
     x, v = start(target, 3, jnp.float64)
     # One kind is trained, because compiling a training step takes long.
     taught = [trained(target, new)] if network == "patch" else []
-    for trajectory in (new, shaken(new, 0.3), shaken(new, 1.0), *taught):
+    for trajectory in (new, random(new, 0.3), random(new, 1.0), *taught):
         middle = forward(trajectory, target, x, v)
         end = inverse(trajectory, target, middle.x, middle.v)
         size = max(1.0, float(jnp.abs(middle.v).max()), float(jnp.abs(middle.x).max())) ** 2
@@ -79,7 +76,7 @@ def test_round_trip_and_palindrome_in_double_precision(network, number):
 @pytest.mark.parametrize(("network", "number"), KINDS)
 def test_round_trip_in_single_precision(network, number):
     target = U1((4, 6), 2.0)
-    trajectory = shaken(build(network, number), 0.3)
+    trajectory = random(build(network, number), 0.3)
     x, v = start(target, 8, jnp.float32)
     middle = forward(trajectory, target, x, v)
     end = inverse(trajectory, target, middle.x, middle.v)
@@ -96,7 +93,7 @@ def test_log_jacobian_is_that_of_autodiff(network, number, even, monkeypatch):
         monkeypatch.setattr(defect, "_mirror_odd", lambda half, n: jnp.concatenate([half, half[: n - len(half)][::-1]]))
         number = 3
     target = U1((3, 2), 1.7)
-    trajectory = shaken(build(network, number, 0.3), 0.3)
+    trajectory = random(build(network, number, 0.3), 0.3)
     x, v = start(target, 1, jnp.float64)
     size = x.size
     for direction in ("forward", "inverse"):
@@ -128,7 +125,7 @@ def test_a_closed_defect_without_drive_is_hmc():
 @pytest.mark.parametrize("network", ["defect", "patch"])
 def test_gauge_equivariance(network):
     target = U1((4, 6), 2.0)
-    trajectory = shaken(build(network, 3), 0.3)
+    trajectory = random(build(network, 3), 0.3)
     x, v = start(target, 3, jnp.float64)
     alpha = jax.random.normal(jax.random.key(4), x.shape[1:])
     there = forward(trajectory, target, gauge_transform(x, alpha), v)
@@ -142,7 +139,7 @@ def test_gauge_equivariance(network):
 def test_the_defect_may_be_anywhere(network):
     """Moving the defect is moving the configuration the other way."""
     target = U1((4, 6), 2.0)
-    trajectory = shaken(build(network, 3), 0.3)
+    trajectory = random(build(network, 3), 0.3)
     x, v = start(target, 3, jnp.float64)
     place = jnp.array([3, 4])
     there = eqx.filter_jit(trajectory._forward)(target, translate(x, place), translate(v, place), place)
