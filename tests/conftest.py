@@ -27,15 +27,23 @@ collect_ignore += [] if "DLHMC_READERS" in os.environ else ["readers"]
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 
 
-# Compiled programs take gigabytes: beyond so many bytes a worker keeps those of no earlier test.
+# Compiled programs take gigabytes: a worker that has grown by so many bytes keeps those of no earlier test.
 ENOUGH = 1e9
 PAGES = Path("/proc/self/statm")
+# What it held after it last forgot them: that grows as well, and must not make it forget them after every test.
+floor = {"bytes": 0}
+
+
+def resident():
+    """Bytes of this process, where the system tells."""
+    return int(PAGES.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") if PAGES.exists() else 0
 
 
 def forget_programs():
     """What is needed again is on disk."""
     jax.clear_caches()
     give_back_what_is_free()
+    floor["bytes"] = resident()
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -49,7 +57,7 @@ def programs_of_one_module():
 def programs_of_a_few_tests():
     """Nor all of them, where a module has many."""
     yield
-    if PAGES.exists() and int(PAGES.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") > ENOUGH:
+    if resident() > floor["bytes"] + ENOUGH:
         forget_programs()
 
 
