@@ -16,9 +16,9 @@ def test_killed_runs_end_as_if_they_had_not_been(tmp_path):
 
 
 def test_mutated_files_are_refused_with_a_sentence(tmp_path, capsys):
-    counts = fuzz.fuzz(tmp_path, inputs=380, seed=2)
+    counts = fuzz.fuzz(tmp_path, inputs=200, seed=2)
     assert counts["wrong"] == 0, capsys.readouterr().out
-    assert counts["model: refused"] > 20
+    assert counts["model: refused"] > 10
 
 
 def test_the_fuzzer_sees_what_it_looks_for(tmp_path, capsys):

@@ -2,6 +2,8 @@
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
+import numpy as np
 
 # Those of XLA's options in tests/conftest.py that matter most here; they change the last digits of a number at most.
 _OPTIONS = {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False}
@@ -12,12 +14,16 @@ def unoptimised(function):
     return eqx.filter_jit(function, compiler_options=_OPTIONS)
 
 
-@unoptimised
-def shaken(tree, scale, key):
-    """Normal numbers of this size added to all weights, those of last layers, too, which start at zero."""
-    dynamic, static = eqx.partition(tree, eqx.is_inexact_array)
-    leaves, structure = jax.tree.flatten(dynamic)
-    keys = jax.random.split(key, len(leaves))
-    noise = (jax.random.normal(k, leaf.shape, leaf.dtype) for k, leaf in zip(keys, leaves, strict=True))
-    noisy = [leaf + scale * more for leaf, more in zip(leaves, noise, strict=True)]
-    return eqx.combine(jax.tree.unflatten(structure, noisy), static)
+def shaken(tree, scale, seed):
+    """Normal numbers of this size added to all weights, those of last layers, too, which start at zero.
+
+    They are drawn on the host: a program that draws for each shape takes longer to compile than most tests.
+    """
+    generator = np.random.default_rng(seed)
+
+    def moved(leaf):
+        if not eqx.is_inexact_array(leaf):
+            return leaf
+        return jnp.asarray(np.asarray(leaf) + scale * generator.normal(size=leaf.shape), leaf.dtype)
+
+    return jax.tree.map(moved, tree)

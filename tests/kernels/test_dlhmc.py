@@ -41,7 +41,7 @@ def defect(target, network="defect"):
 
 
 def random(trajectory, scale):
-    return shaken(trajectory, scale, jax.random.key(9))
+    return shaken(trajectory, scale, 9)
 
 
 def trained(target, trajectory, loss, steps, chains=64):
@@ -303,7 +303,8 @@ def test_the_kernels_that_are_broken_below_are_sound(make):
 @pytest.mark.parametrize("fault", BROKEN_KERNELS)
 def test_broken_kernels_are_found_out(fault):
     make, break_it = BROKEN_KERNELS[fault]
-    result = check_stationarity(break_it(*make()), steps=20, chains=20_000, seed=4)
+    # What is wrong with a defect shows in fewer chains, of which each takes longer: p = 1e-17 in 6000 of them.
+    result = check_stationarity(break_it(*make()), steps=20, chains=8000 if make is strong_defect else 20_000, seed=4)
     assert result.p_value < BROKEN, result
 
 

@@ -18,12 +18,13 @@ from dlhmc.layers import RULES, LayerStack, LeapfrogLayer
 from dlhmc.layers.masks import checkerboard_mask, random_mask
 from dlhmc.networks import SQT, Dense, Network
 from dlhmc.testing import ConformanceError, check_network, check_rule, check_trajectory
-from dlhmc.testing.trajectory import log_jacobians, round_trip, with_random_weights
+from dlhmc.testing.trajectory import log_jacobians, round_trip
 from dlhmc.theories import registry
 from dlhmc.theories.u1.wilson import U1
 from dlhmc.theories.vectors.gaussian import correlated_gaussian
 from dlhmc.training import Algorithm, jump_loss, train
 from guest_theories import Ring, Villain
+from unoptimised import shaken, unoptimised
 
 KEY = jax.random.key(7)
 
@@ -73,7 +74,7 @@ def defect(target, network, number):
     own = {"hidden": (6,), "window": 3} if network == "patch" else {}
     kind = registry.architecture(network)
     settings = kind(leapfrog_steps=number, step_size=0.2, radii=(0.0, 1.0, 2.0, 3.0), **own)
-    return settings.completed(target).build(target, KEY)
+    return unoptimised(settings.completed(target).build)(target, KEY)
 
 
 @pytest.mark.usefixtures("x64")
@@ -81,7 +82,7 @@ def defect(target, network, number):
 def test_trajectories_of_other_kinds(name):
     target, new = WHOLE[name]()
     few, one = start(target, 3, jnp.float64), start(target, 1, jnp.float64)
-    for trajectory in (new, with_random_weights(new, 0.3)):
+    for trajectory in (new, random(new, 0.3)):
         assert list(round_trip(trajectory, target, *few, tolerance=1e-11)) == []
         for direction in ("forward", "inverse"):
             found, expected = log_jacobians(trajectory, target, *one, direction)
@@ -102,7 +103,11 @@ def build(target, rule, network, mask, number, step=0.3):
             RULES[rule](),
         )
 
-    return LayerStack.build(layer, KEY, number)
+    return unoptimised(lambda key: LayerStack.build(layer, key, number))(KEY)
+
+
+def random(trajectory, scale):
+    return shaken(trajectory, scale, 3)
 
 
 @functools.cache
@@ -127,8 +132,8 @@ def trained(target, rule, network, dtype=jnp.float64, number=3):
 
 
 def start(target, chains, dtype):
-    x = target.start(jax.random.key(0), "hot", chains, dtype)
-    return x, target.geometry.momentum(jax.random.key(1), chains, dtype)
+    draw = unoptimised(lambda a, b: (target.start(a, "hot", chains, dtype), target.geometry.momentum(b, chains, dtype)))
+    return draw(jax.random.key(0), jax.random.key(1))
 
 
 @pytest.mark.usefixtures("x64")
@@ -138,7 +143,7 @@ def test_round_trip_in_double_precision(target, rule, network, mask):
     target = TARGETS[target][0]()
     new = build(target, rule, network, mask, 3, step=0.1)
     x, v = start(target, 4, jnp.float64)
-    for trajectory in (*(with_random_weights(new, scale) for scale in (0.0, 0.3, 1.0)), *taught):
+    for trajectory in (*(random(new, scale) for scale in (0.0, 0.3, 1.0)), *taught):
         assert list(round_trip(trajectory, target, x, v)) == []
 
 
@@ -146,9 +151,9 @@ def test_round_trip_in_double_precision(target, rule, network, mask):
 def test_round_trip_in_single_precision(target, rule, network, mask):
     taught = trained(target, rule, network, jnp.float32)
     target = TARGETS[target][0]()
-    random = with_random_weights(build(target, rule, network, mask, 3, step=0.1), 0.3)
+    wild = random(build(target, rule, network, mask, 3, step=0.1), 0.3)
     x, v = start(target, 8, jnp.float32)
-    for trajectory in (random, *taught):
+    for trajectory in (wild, *taught):
         assert list(round_trip(trajectory, target, x, v, tolerance=1e-4)) == []
 
 
@@ -166,9 +171,9 @@ def test_round_trip_in_single_precision(target, rule, network, mask):
 def test_log_jacobian_is_that_of_autodiff(target, rule, network, mask, number, direction):
     taught = trained(target, rule, network, number=number)
     target = TARGETS[target][0]()
-    random = with_random_weights(build(target, rule, network, mask, number), 0.5)
+    wild = random(build(target, rule, network, mask, number), 0.5)
     x, v = start(target, 1, jnp.float64)
-    for trajectory in (random, *taught):
+    for trajectory in (wild, *taught):
         found, expected = log_jacobians(trajectory, target, x, v, direction)
         assert abs(found - expected) <= 1e-10
         assert rule == "shift" or abs(expected) > 1e-3  # otherwise nothing was tested

@@ -27,7 +27,7 @@ def built(target, number, degree=3):
 
 
 def disturbed(trajectory, size=0.2, seed=1):
-    return shaken(trajectory, size, jax.random.key(seed))
+    return shaken(trajectory, size, seed)
 
 
 def phase_of(target, chains=2):
