@@ -7,7 +7,6 @@ import os
 import signal
 from pathlib import Path
 
-import equinox as eqx
 import jax
 import numpy as np
 import pytest
@@ -28,6 +27,7 @@ from dlhmc.runs.loop import ExecutionOptions
 from dlhmc.settings import read_table, to_toml
 from dlhmc.statistics import integrated_autocorrelation_time
 from dlhmc.theories.u1.wilson import U1
+from unoptimised import unoptimised
 
 pytestmark = pytest.mark.statistical
 
@@ -40,7 +40,7 @@ def untrained(tmp_path_factory):
     """A model whose networks give 0: HMC with 5 steps of 0.2."""
     path = tmp_path_factory.mktemp("model") / "untrained.npz"
     architecture = DenseArchitecture(leapfrog_steps=5, hidden=(4,), rule="shift", step_size=0.2)
-    trajectory = eqx.filter_jit(architecture.build)(U1(LATTICE, BETA), jax.random.key(0))
+    trajectory = unoptimised(architecture.build)(U1(LATTICE, BETA), jax.random.key(0))
     target = {"name": "u1", "lattice": list(LATTICE), "beta": BETA}
     models.save(path, trajectory, models.describe(architecture, target, symmetric=False))
     return path
@@ -50,7 +50,7 @@ def untrained(tmp_path_factory):
 def finished(untrained, tmp_path_factory):
     """Two good HMC, a bad one, hits, exact draws and the model."""
     path = tmp_path_factory.mktemp("comparison") / "run"
-    table = SMALL | {"model": (str(untrained),), "step_sizes": (0.2, 0.25, 0.02), "chains": 64, "precision": 0.05}
+    table = SMALL | {"model": (str(untrained),), "step_sizes": (0.2, 0.25, 0.02), "chains": 64, "precision": 0.08}
     output = io.StringIO()
     plan = ComparePlan.from_table(table | {"budget": 3600.0})
     assert plan.run(path, Console(file=output, width=120))[1] == ExitCode.OK
@@ -73,7 +73,7 @@ def test_every_sampler_is_measured_or_dropped(finished):
     for name, entry in found.items():
         assert entry["status"] == "measured"
         for tau in entry["tau_int"].values():
-            assert tau["error"] <= 0.05 * tau["value"]
+            assert tau["error"] <= 0.08 * tau["value"]
         assert name in output
     assert ("1 HMC dropped on the way" in output) == (status == "dropped")
 

@@ -17,6 +17,7 @@ from dlhmc.theories.vectors.mixture import GaussianMixture
 from dlhmc.training.loss import Transition, jump_loss
 from dlhmc.training.schedule import Knots, learning_rate
 from dlhmc.training.step import COLLAPSED, SKIPS_IN_A_ROW, Algorithm
+from unoptimised import unoptimised
 
 SEED = jnp.uint32(3)
 CHAINS = 64
@@ -44,7 +45,7 @@ def equilibrium():
 
 def begin(algorithm):
     architecture = DenseArchitecture(leapfrog_steps=2, hidden=(8,), rule="circle", step_size=0.2)
-    return algorithm.begin(architecture.build(algorithm.target, jax.random.key(0)), equilibrium())
+    return algorithm.begin(unoptimised(architecture.build)(algorithm.target, jax.random.key(0)), equilibrium())
 
 
 step = eqx.filter_jit(lambda algorithm, index, state: algorithm.step(SEED, index, state))
