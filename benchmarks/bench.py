@@ -27,8 +27,8 @@ from dlhmc.runs.sampling import Sampler
 from dlhmc.runs.settings import SampleAmounts
 from dlhmc.storage import tables
 from dlhmc.targets.contract import ExactDraws
+from dlhmc.theories.gauge.radial import default_radii
 from dlhmc.theories.u1.architectures import DefectArchitecture, PatchArchitecture
-from dlhmc.theories.u1.radial import default_radii
 from dlhmc.theories.u1.wilson import U1
 
 LATTICE = (16, 16)

@@ -110,7 +110,7 @@ def losses() -> Mapping[str, NamedLoss]:
     for candidate in all_theories():
         found |= candidate.losses()
     leaving = NamedLoss(
-        "−A·(Δq)² for what leaves its sector q",
+        "−√A for what leaves its sector",
         leaving_loss,
         lambda target: type(target).smooth_sector is not Target.smooth_sector,
     )

@@ -1,5 +1,7 @@
 """Local layers: HMC before training, exact with any weights, and the same for every gauge."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,6 +12,7 @@ from dlhmc.testing import check_stationarity, check_trajectory
 from dlhmc.theories.gauge import lattice
 from dlhmc.theories.gauge.architectures import LocalArchitecture
 from dlhmc.theories.gauge.local import Local
+from dlhmc.theories.gauge.radial import link_distances
 from dlhmc.theories.u1.links import instanton
 from dlhmc.training.loss import Transition, leaving_loss
 from unoptimised import shaken, unoptimised
@@ -21,8 +24,11 @@ TARGETS = {
 }
 
 
-def built(target, number, degree=3):
-    architecture = LocalArchitecture(leapfrog_steps=number, step_size=0.1, degree=degree)
+RADII = (0.0, 1.0, 2.0)
+
+
+def built(target, number, radii=RADII, window=0.0, step_size=0.1):
+    architecture = LocalArchitecture(leapfrog_steps=number, step_size=step_size, degree=3, radii=radii, window=window)
     return unoptimised(architecture.completed(target).build)(target, jax.random.key(0))
 
 
@@ -47,11 +53,37 @@ def test_before_training_they_are_hmc(name, number, x64):
     np.testing.assert_allclose(end.v, v_hmc, atol=1e-12)
 
 
-@pytest.mark.parametrize(("name", "number"), [("u1", 3), ("u1", 4), ("u2", 2)])
-def test_trajectories_are_bijections_with_the_right_jacobian(name, number):
+@pytest.mark.parametrize(
+    ("name", "number", "radii", "window"), [("u1", 3, RADII, 1.2), ("u1", 4, (0.0,), 0.0), ("u2", 2, RADII, 0.0)]
+)
+def test_trajectories_are_bijections_with_the_right_jacobian(name, number, radii, window):
     target = {"u1": lambda: U1((2, 3), 2.5), "u2": lambda: wilson("u2", (2, 2), 6.0)}[name]()
     with jax.enable_x64(True):
-        check_trajectory(disturbed(built(target, number)), target)
+        check_trajectory(disturbed(built(target, number, radii=radii, window=window)), target)
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_only_links_in_the_window_move(name, x64):
+    target = TARGETS[name]()
+    x, v = phase_of(target)
+    end = disturbed(built(target, 3, window=1.2)).forward(target, x, v)
+    far = np.asarray(link_distances(target.sides, (0,) * len(target.sides))) > 1.2
+    x_moved = np.abs(np.asarray(end.x - x)).reshape(-1, *far.shape, 2).max(axis=(0, -1))
+    v_moved = np.abs(np.asarray(end.v - v)).reshape(-1, *far.shape, 2).max(axis=(0, -1))
+    assert not x_moved[far].any()
+    assert not v_moved[far].any()
+    assert x_moved[~far].all()
+
+
+def test_places_are_drawn_anew():
+    """Each of the 24 plaquettes is the middle of some trajectory."""
+    target = U1((4, 6), 2.5)
+    trajectory = built(target, 2, window=0.6)
+    x = jnp.zeros((2, 4, 6, 1))
+    v = target.geometry.momentum(jax.random.key(3), 1, x.dtype)
+    propose = jax.jit(lambda key: trajectory.propose(key, target, x, v).x)
+    keys = jax.random.split(jax.random.key(1), 300)
+    assert len({np.asarray(propose(key) != 0).tobytes() for key in keys}) == 24
 
 
 @pytest.mark.statistical
@@ -59,7 +91,7 @@ def test_trajectories_are_bijections_with_the_right_jacobian(name, number):
 def test_they_are_exact_with_any_weights(name):
     """p below 1e-3 and a pull above 3.3 once in a thousand seeds each."""
     target = {"u1": lambda: U1((4, 4), 2.0), "u2": lambda: wilson("u2", (4, 4), 4.0)}[name]()
-    kernel = DLHMC(target, disturbed(built(target, 4), 0.1))
+    kernel = DLHMC(target, disturbed(built(target, 4, window=2.1), 0.1))
     # The numbers of chains are those of other tests, which draw with the same programs.
     found = check_stationarity(kernel, steps=4, chains=10_000 if name == "u1" else 5000)
     assert found.p_value > 1e-3
@@ -68,19 +100,28 @@ def test_they_are_exact_with_any_weights(name):
 
 
 class OneWay(Local):
-    """Heats and does not cool: no palindrome."""
+    """Heats and does not cool."""
 
-    def _run(self, target, x, v, *, record):
-        end, phases = super()._run(target, x, v, record=record)
+    def _run(self, target, x, v, place, *, record):
+        end, phases = super()._run(target, x, v, place, record=record)
         return end._replace(v=1.1 * end.v), phases
 
 
+class Unmirrored(Local):
+    """The second half is not the mirror image of the first."""
+
+    def _parameters(self, dtype, unit):
+        kick, drift = super()._parameters(dtype, unit)
+        return kick._replace(constant=kick.constant.at[-1].add(1.0)), drift
+
+
 @pytest.mark.statistical
-def test_a_trajectory_that_is_no_palindrome_is_found():
+@pytest.mark.parametrize("broken", [OneWay, Unmirrored])
+def test_broken_trajectories_are_found(broken):
     target = U1((4, 4), 2.0)
-    trajectory = built(target, 4)
-    broken = OneWay(trajectory.weight, trajectory.constant, trajectory.scale, trajectory.log_step, trajectory.number)
-    found = check_stationarity(DLHMC(target, broken), steps=4)
+    whole = built(target, 4, window=2.1, step_size=0.3)
+    arguments = {field.name: getattr(whole, field.name) for field in dataclasses.fields(whole)}
+    found = check_stationarity(DLHMC(target, broken(**arguments)), steps=4, chains=4000)
     assert found.p_value < 1e-6 or abs(found.weight_pull) > 5
 
 
@@ -113,12 +154,18 @@ def test_parameters_serve_on_every_lattice(x64):
 
 def test_only_what_leaves_its_sector_counts():
     target = U1((4, 4), 2.0)
-    x = jnp.zeros((2, 4, 4, 3))
-    # A flux of 2π/16 through every plaquette has the charge one; the second chain stays, the third moves a little.
-    there = jnp.concatenate([instanton((4, 4), x.dtype), x[..., :1], x[..., :1].at[0, 0, 0].set(0.3)], axis=-1)
-    loss = leaving_loss(target, Transition(x, x, there, x, jnp.full(3, 0.5)))
+    x = jnp.zeros((2, 4, 4, 4))
+    # A flux of 2π/16 through every plaquette has the charge one; the second chain stays, the third moves a little, and
+    # the last one leaves but is never accepted.
+    one = instanton((4, 4), x.dtype)
+    there = jnp.concatenate([one, x[..., :1], x[..., :1].at[0, 0, 0].set(0.3), one], axis=-1)
+    acceptance = jnp.asarray([0.25, 0.25, 0.25, 0.0])
+    loss, slope = jax.vjp(lambda a: leaving_loss(target, Transition(x, x, there, x, a)), acceptance)
     moved = float(target.sine_charge(there)[0])
-    np.testing.assert_allclose(loss, [-0.5 * moved**2, 0, 0], rtol=1e-6)
-    assert moved > 0.9
+    assert 0.9 < moved < 1
+    np.testing.assert_allclose(loss, [-0.5 * moved**2, 0, 0, 0], rtol=1e-6, atol=1e-12)
+    assert np.isfinite(slope(jnp.ones(4))[0]).all()
+    two = leaving_loss(target, Transition(x, x, 2 * there, x, acceptance))
+    np.testing.assert_allclose(two[0], -0.5, rtol=1e-6)
     with pytest.raises(TypeError, match="no sectors"):
         leaving_loss(TARGETS["su3"](), Transition(*phase_of(TARGETS["su3"]()) * 2, jnp.ones(2)))

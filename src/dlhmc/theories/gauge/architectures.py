@@ -1,6 +1,7 @@
 """Local layers as settings. Free of heavy imports."""
 
 import dataclasses
+import itertools
 import math
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
@@ -11,6 +12,8 @@ from dlhmc.models.architecture import Architecture, TrainingDefaults
 if TYPE_CHECKING:
     from dlhmc.layers import Trajectory
     from dlhmc.targets import Target
+
+Radius = Annotated[float, Meta(ge=0, le=300)]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,6 +26,17 @@ class LocalArchitecture(Architecture):
 
     degree: Annotated[int, Meta(ge=1, le=64)] = 8
     """degree of the polynomials that weigh the force"""
+
+    radii: Annotated[tuple[Radius, ...], Meta(max_length=64)] = ()
+    """distances at which the parameters have values, `0` for the same everywhere; up to 3√β if not given"""
+    window: Annotated[float, Meta(ge=0, le=1e300)] = 0.0
+    """links farther than this from the middle of a trajectory stay as they are; 0 for none"""
+
+    def __post_init__(self) -> None:
+        """Radii rise from 0."""
+        super().__post_init__()
+        rising = all(a < b for a, b in itertools.pairwise(self.radii)) and self.radii[:1] in ((), (0.0,))
+        self.require(rising, "radii", "distances that rise from 0, up to 64 of them up to 300")
 
     @classmethod
     def suits(cls, target: "Target") -> bool:
@@ -40,9 +54,12 @@ class LocalArchitecture(Architecture):
 
     def completed(self, target: "Target") -> Self:
         """A step that leapfrog accepts on lattices of moderate size."""
-        if self.step_size is not None:
-            return self
-        return dataclasses.replace(self, step_size=0.45 / math.sqrt(_stiffness(target)))
+        from dlhmc.theories.gauge.radial import default_radii
+
+        root = math.sqrt(target.stiffness())  # type: ignore[attr-defined]
+        return dataclasses.replace(
+            self, step_size=self.step_size or 0.45 / root, radii=self.radii or default_radii(3 * root)
+        )
 
     def build(self, target: "Target", key: Any) -> "Trajectory":
         """New layers; `completed` has been called."""
@@ -52,17 +69,6 @@ class LocalArchitecture(Architecture):
 
         x = jax.ShapeDtypeStruct((*target.shape, 1), target.geometry.dtype(jax.numpy.result_type(float)))
         features = jax.eval_shape(lambda y: target.plaquette_features(y), x).shape[0]  # type: ignore[attr-defined]
-        step_size = 0.1 if self.step_size is None else self.step_size
-        return Local.start(self.leapfrog_steps, step_size, features, self.degree)
-
-
-def _stiffness(target: "Target") -> float:
-    """Half of the curvature of the action along one link of a cold configuration: β for U(1) in a plane."""
-    import jax
-    import jax.numpy as jnp
-
-    cold = target.start(jax.random.key(0), "cold", 1, jnp.dtype(jnp.result_type(float)))
-    shape = (*target.geometry.momentum_shape, 1)
-    direction = jnp.zeros(shape).at[(0,) * len(shape)].set(1)
-    slope = jax.jvp(lambda d: target.force(target.geometry.moved(cold, d)), (0 * direction,), (direction,))[1]
-    return float(jnp.sum(slope * direction)) / 2
+        step_size = (self.step_size or 0.1) * jax.numpy.sqrt(target.stiffness())  # type: ignore[attr-defined]
+        window = self.window or math.inf
+        return Local.start(self.leapfrog_steps, step_size, features, self.degree, self.radii, window)

@@ -1,33 +1,43 @@
 """Local layers: leapfrog whose force is weighted plaquette by plaquette, and momenta that are scaled on the way.
 
     kick    v ← e^{s}·v − ε e^{s/2} Σ_P w(P)·∂S_P     with w a polynomial of gauge-invariant numbers of the plaquette P
-    drift   U ← e^{iεv}·U
+    drift   U ← e^{ieεv}·U
 
-With w = 1 and s = 0 this is HMC. A weight that falls where the action of a plaquette is large puts a lid on barriers,
-and s > 0 heats before s < 0 cools. Nothing here knows which way to go: that comes from the loss alone. Parameters do
-not know the lattice, so that they serve on any, and the layers are gauge covariant.
+w, s and e depend on the distance from a place that is drawn anew for each trajectory (`radial`). With w = e = 1 and
+s = 0 this is HMC. A weight that falls where the action of a plaquette is large puts a lid on barriers, a negative one
+drives it there, and s > 0 heats before s < 0 cools. Nothing here knows which way to go: that comes from the loss alone.
+Parameters do not know the lattice, so that they serve on any, and the layers are gauge covariant.
 
 A trajectory is a palindrome: kicks and drifts of its second half mirror those of the first, with the opposite s. It is
 then its own way back, F⁻¹ = flip·F·flip with the momentum flipped, and log|J| = 0: one direction suffices.
 """
 
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, ArrayLike, Float, Int, Key
 
 from dlhmc.geometry.contract import Field, Momentum, real_dtype
 from dlhmc.layers.contract import Phase, Trajectory
+from dlhmc.layers.palindrome import mirrored, mirrored_odd
 from dlhmc.numerics import rng
 from dlhmc.targets.contract import Target
+from dlhmc.theories.gauge.radial import basis, inverse_sqrt_multiplicity, link_distances, plaquette_distances
 
 
 @runtime_checkable
 class PlaquetteTarget(Protocol):
     """A target whose action is a sum over plaquettes."""
+
+    @property
+    def sides(self) -> tuple[int, ...]:
+        """Of the periodic lattice."""
+
+    def stiffness(self) -> Float[Array, ""]:
+        """Half of the curvature of the action along one link of a cold configuration."""
 
     def plaquette_features(self, x: Field) -> Float[Array, "feature *plaquette chain"]:
         """Gauge-invariant numbers of each plaquette, from −1 to 1, that do not change with its orientation."""
@@ -36,27 +46,61 @@ class PlaquetteTarget(Protocol):
         """The force of the action in which each plaquette has a weight."""
 
 
-class Local(Trajectory):
-    """A palindrome of `number` layers; every array holds its first half, the middle included."""
+# w in these units: it has far to go.
+_COARSE = 3.0
 
-    #: coefficients of Chebyshev polynomials of each feature, their constant terms in `constant`
-    weight: Float[Array, "half feature degree"]
-    constant: Float[Array, " half"]
+
+class Kick(NamedTuple):
+    """The parameters of a kick, as functions of the distance but for the time that it lasts."""
+
+    weight: Float[Array, "radius feature degree"]
+    constant: Float[Array, " radius"]
+    scale: Float[Array, " radius"]
+    lasts: Float[Array, ""]
+
+
+class Drift(NamedTuple):
+    """The parameters of a drift."""
+
+    step: Float[Array, ""]
+    log_factor: Float[Array, " radius"]
+
+
+class Local(Trajectory):
+    """A palindrome of `number` layers; every array holds its first half, the middle included.
+
+    All but `log_step` are functions of the distance, by their values at `radii`.
+    """
+
+    #: what is added to w = 1: coefficients of Chebyshev polynomials of each feature, their constant terms apart
+    weight: Float[Array, "half radius feature degree"]
+    constant: Float[Array, "half radius"]
     #: s, zero in the middle of an even number of layers
-    scale: Float[Array, " quarter"]
+    scale: Float[Array, "quarter radius"]
+    #: log ε, in units of 1/√stiffness, so that steps suit other couplings too
     log_step: Float[Array, " drift"]
+    #: log e
+    log_factor: Float[Array, "drift radius"]
+    radii: tuple[float, ...] = eqx.field(static=True)
     number: int = eqx.field(static=True)
+    #: links farther away do not move
+    window: float = eqx.field(static=True)
 
     @classmethod
-    def start(cls, number: int, step_size: float, features: int, degree: int) -> "Local":
-        """HMC with leapfrog steps of this size."""
-        half = number // 2 + 1
+    def start(
+        cls, number: int, step_size: ArrayLike, features: int, degree: int, radii: Sequence[float], window: float
+    ) -> "Local":
+        """HMC with leapfrog steps of this size, in units of 1/√stiffness, inside the window."""
+        kicks, drifts, size = number // 2 + 1, (number + 1) // 2, max(1, len(radii) - 1)
         return cls(
-            weight=jnp.zeros((half, features, degree)),
-            constant=jnp.ones(half),
-            scale=jnp.zeros((number + 1) // 2),
-            log_step=jnp.full((number + 1) // 2, np.log(step_size)),
+            weight=jnp.zeros((kicks, size, features, degree)),
+            constant=jnp.zeros((kicks, size)),
+            scale=jnp.zeros((drifts, size)),
+            log_step=jnp.full(drifts, jnp.log(jnp.asarray(step_size, float))),
+            log_factor=jnp.zeros((drifts, size)),
+            radii=tuple(float(r) for r in radii),
             number=number,
+            window=float(window),
         )
 
     def __len__(self) -> int:
@@ -68,8 +112,8 @@ class Local(Trajectory):
         return self.number + 1
 
     def forward(self, target: Target, x: Field, v: Momentum) -> Phase:
-        """F(x, v)."""
-        return self._run(target, x, v, record=False)[0]
+        """F(x, v) around the origin."""
+        return self._run(target, x, v, _origin(target), record=False)[0]
 
     def inverse(self, target: Target, x: Field, v: Momentum) -> Phase:
         """F⁻¹ = flip·F·flip."""
@@ -78,59 +122,85 @@ class Local(Trajectory):
 
     @rng.by_chain
     def propose(self, key: Key[Array, ""], target: Target, x: Field, v: Momentum) -> Phase:
-        """F: the way back is F from the flipped momentum."""
-        return self.forward(target, x, v)
+        """F at a place drawn for all chains together: the way back is F from the flipped momentum."""
+        sides = jnp.asarray(_of_plaquettes(target).sides)
+        return self._run(target, x, v, jax.random.randint(key, sides.shape, 0, sides), record=False)[0]
 
     def layer_by_layer(self, target: Target, x: Field, v: Momentum) -> Phase:
-        """F, with the phase after each drift and the kick that follows."""
-        return self._run(target, x, v, record=True)[1]
+        """F around the origin, with the phase after each drift and the kick that follows."""
+        return self._run(target, x, v, _origin(target), record=True)[1]
 
-    def _run(self, target: Target, x: Field, v: Momentum, *, record: bool) -> tuple[Phase, Any]:
-        if not isinstance(target, PlaquetteTarget):
-            raise TypeError("local layers are made for targets whose action is a sum over plaquettes")
-        dtype = v.dtype
-        kicks = self.number + 1
-        steps = _mirrored(jnp.exp(self.log_step), self.number).astype(dtype)
-        # A kick lasts as long as half of the drifts on both its sides.
-        lasts = 0.5 * (jnp.pad(steps, (0, 1)) + jnp.pad(steps, (1, 0)))
-        weights, constants = (_mirrored(half, kicks).astype(dtype) for half in (self.weight, self.constant))
-        middle = jnp.zeros(kicks % 2, self.scale.dtype)
-        scales = jnp.concatenate([self.scale, middle, -self.scale[::-1]]).astype(dtype)
-        numbers = int(np.prod(v.shape[:-1]))
+    def _run(
+        self, target: Target, x: Field, v: Momentum, place: Int[Array, " direction"], *, record: bool
+    ) -> tuple[Phase, Any]:
+        sides, dtype = _of_plaquettes(target).sides, real_dtype(x)
+        # Without a chain axis, these fields cost nothing.
+        of_links = link_distances(sides, place).astype(dtype)[..., None]
+        on_links = self._hats(of_links)
+        on_plaquettes = self._hats(plaquette_distances(sides, place).astype(dtype))[..., None]
+        moving = (of_links < self.window).astype(dtype)
+        components = v.size / (v.shape[-1] * of_links.size)
 
-        def kick(phase: Phase, of_kick: tuple[Array, Array, Array, Array]) -> Phase:
+        def kick(phase: Phase, of_kick: Kick) -> Phase:
             x, v, log_jacobian = phase
-            weight, constant, scale, last = of_kick
-            w = constant + _polynomial(weight, target.plaquette_features(x))
-            force = target.weighted_force(x, w)
-            v = jnp.exp(scale) * v - (last * jnp.exp(0.5 * scale)) * force
-            return Phase(x, v, log_jacobian + numbers * scale)
+            features = target.plaquette_features(x)  # type: ignore[attr-defined]
+            hats = on_plaquettes.reshape(-1, *features.shape[1:-1], 1)
+            w = 1 + _polynomial(of_kick, hats, features)
+            scale = moving * jnp.tensordot(of_kick.scale, on_links, axes=1)
+            force = target.weighted_force(x, w)  # type: ignore[attr-defined]
+            v = jnp.exp(scale) * v - (of_kick.lasts * moving * jnp.exp(0.5 * scale)) * force
+            return Phase(x, v, log_jacobian + components * jnp.sum(scale))
 
-        def layer(phase: Phase, of_layer: tuple[Any, Array]) -> tuple[Phase, Phase | None]:
-            of_kick, step = of_layer
+        def layer(phase: Phase, of_layer: tuple[Kick, Drift]) -> tuple[Phase, Phase | None]:
+            of_kick, drift = of_layer
+            step = drift.step * moving * jnp.exp(jnp.tensordot(drift.log_factor, on_links, axes=1))
             x, v = target.geometry.drift(phase.x, phase.v, step * phase.v)
             phase = kick(Phase(x, v, phase.log_jacobian), of_kick)
             return phase, phase if record else None
 
-        of_kicks = (weights, constants, scales, lasts)
-        first, others = jax.tree.map(lambda a: a[0], of_kicks), jax.tree.map(lambda a: a[1:], of_kicks)
-        begin = kick(Phase(x, v, jnp.zeros(x.shape[-1], real_dtype(x))), first)
-        end, phases = jax.lax.scan(layer, begin, (others, steps))
+        kicks, drifts = self._parameters(dtype, 1 / jnp.sqrt(_of_plaquettes(target).stiffness().astype(dtype)))
+        first, others = jax.tree.map(lambda a: a[0], kicks), jax.tree.map(lambda a: a[1:], kicks)
+        begin = kick(Phase(x, v, jnp.zeros(x.shape[-1], dtype)), first)
+        end, phases = jax.lax.scan(layer, begin, (others, drifts))
         # Heating and cooling cancel exactly, and not only to rounding.
         return end._replace(log_jacobian=jnp.zeros_like(end.log_jacobian)), phases
 
+    def _hats(self, distances: Float[Array, "*field"]) -> Float[Array, "radius *field"]:
+        """Of all radii but the last, from where on it is HMC; one radius alone stands for the whole lattice."""
+        return basis(self.radii, distances)[: self.weight.shape[1]]
 
-def _mirrored(half: Array, number: int) -> Array:
-    """First half and middle → all, the second half being the mirror image of the first."""
-    return jnp.concatenate([half, half[: number // 2][::-1]])
+    def _parameters(self, dtype: jnp.dtype, unit: Float[Array, ""]) -> tuple[Kick, Drift]:
+        """Those of all kicks and drifts."""
+        kicks, by = self.number + 1, jnp.asarray(inverse_sqrt_multiplicity(self.radii)[: self.weight.shape[1]], dtype)
+        steps = unit * mirrored(jnp.exp(self.log_step), self.number).astype(dtype)
+        # A kick lasts as long as half of the drifts on both its sides.
+        lasts = 0.5 * (jnp.pad(steps, (0, 1)) + jnp.pad(steps, (1, 0)))
+        kick = Kick(
+            by[:, None, None] * mirrored(self.weight, kicks).astype(dtype),
+            _COARSE * by * mirrored(self.constant, kicks).astype(dtype),
+            by * mirrored_odd(self.scale, kicks).astype(dtype),
+            lasts,
+        )
+        return kick, Drift(steps, by * mirrored(self.log_factor, self.number).astype(dtype))
 
 
-def _polynomial(weight: Float[Array, "feature degree"], features: Array) -> Array:
-    """Σ_f Σ_n c_fn T_n(f), n ≥ 1, by Clenshaw's recurrence."""
-    total = jnp.zeros_like(features[0])
-    for coefficients, f in zip(weight, features, strict=True):
+def _polynomial(kick: Kick, hats: Float[Array, "radius *plaquette 1"], features: Array) -> Array:
+    """c + Σ_f Σ_n c_fn (T_n(f) − 1), n ≥ 1, by Clenshaw's recurrence: c alone where a plaquette is 1."""
+    total = jnp.broadcast_to(jnp.tensordot(kick.constant, hats, axes=1), features.shape[1:])
+    for weights, f in zip(jnp.moveaxis(kick.weight, 1, 0), features, strict=True):
+        coefficients = jnp.tensordot(weights.T, hats, axes=1)
         above, two_above = jnp.zeros_like(f), jnp.zeros_like(f)
         for c in coefficients[::-1]:
             above, two_above = c + 2 * f * above - two_above, above
-        total = total + f * above - two_above
+        total = total + f * above - two_above - jnp.sum(coefficients, axis=0)
     return total
+
+
+def _origin(target: Target) -> Int[Array, " direction"]:
+    return jnp.zeros(len(_of_plaquettes(target).sides), jnp.int32)
+
+
+def _of_plaquettes(target: Target) -> PlaquetteTarget:
+    if not isinstance(target, PlaquetteTarget):
+        raise TypeError("local layers are made for targets whose action is a sum over plaquettes")
+    return target

@@ -72,6 +72,11 @@ class Wilson(Target):
         """The force of the action in which each plaquette has a weight, which is held fixed."""
         return self._strength(x) * self.geometry.components(lattice.plaquette_loops(x, weights))
 
+    def stiffness(self) -> Float[Array, ""]:
+        """Half of the curvature of the action along one link of a cold configuration; γβ for U(1) in a plane."""
+        curvature = self.geometry.norm / self.group.colors
+        return (self.dimensions - 1) * curvature * self.coupling(self.beta.dtype)
+
     def _strength(self, x: Links) -> Float[Array, ""]:
         return self.coupling(real_dtype(x)) * (self.geometry.norm / self.group.colors)
 

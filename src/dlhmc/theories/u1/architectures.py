@@ -59,7 +59,7 @@ class DefectArchitecture(Architecture):
     @classmethod
     def handed_on(cls, couplings: list[float]) -> dict[str, Any]:
         """The radii of the last coupling serve for all."""
-        from dlhmc.theories.u1.radial import default_radii
+        from dlhmc.theories.gauge.radial import default_radii
 
         return {"radii": default_radii(3 * math.sqrt(couplings[-1]))}
 
@@ -68,8 +68,8 @@ class DefectArchitecture(Architecture):
 
         The correlation length grows with √β, and with it the hole; the fastest mode has the period π/√(2β).
         """
+        from dlhmc.theories.gauge.radial import default_radii
         from dlhmc.theories.u1.plaquette_action import PlaquetteAction
-        from dlhmc.theories.u1.radial import default_radii
 
         if not isinstance(target, PlaquetteAction):
             raise TypeError(f"{self.name} layers are not for {type(target).__name__}")

@@ -30,18 +30,14 @@ from jaxtyping import Array, Float, Int, Key
 
 from dlhmc.geometry.contract import PerChain
 from dlhmc.layers.contract import Phase, Trajectory
+from dlhmc.layers.palindrome import mirrored, mirrored_odd, padded
 from dlhmc.numerics import rng, trig
 from dlhmc.targets.contract import Target
+from dlhmc.theories.gauge.radial import basis, inverse_sqrt_multiplicity, link_distances, plaquette_distances
+from dlhmc.theories.u1.flux import flux_potential
 from dlhmc.theories.u1.links import Links, Plaquettes, curl, plaquettes
 from dlhmc.theories.u1.patch import Patch, Window
 from dlhmc.theories.u1.plaquette_action import PlaquetteAction
-from dlhmc.theories.u1.radial import (
-    basis,
-    flux_potential,
-    inverse_sqrt_multiplicity,
-    link_distances,
-    plaquette_distances,
-)
 
 T = TypeVar("T")
 Half = Float[Array, "half radius"]
@@ -233,9 +229,9 @@ class Defect(Trajectory):
         def on(hats: Array, half: Half) -> Array:
             return jnp.tensordot(half.astype(dtype) * jnp.asarray(by, dtype), hats, axes=1)[..., None]
 
-        on_plaquettes = basis(self.radii, plaquette_distances(target.lattice, place)).astype(dtype)
+        on_plaquettes = basis(self.radii, plaquette_distances(target.lattice, place)[0]).astype(dtype)
         on_links = basis(self.radii, link_distances(target.lattice, place)).astype(dtype)
-        weight = _mirror(on(on_plaquettes, self.weight), self.number + 1)
+        weight = mirrored(on(on_plaquettes, self.weight), self.number + 1)
         base = jnp.exp(self.log_base).astype(dtype)
         patches: tuple[tuple[Patch, Array] | None, Patch | None] = (None, None)
         if self.patches is not None:
@@ -243,17 +239,17 @@ class Defect(Trajectory):
             kicks = self.number + 1
             # The kick in the middle of an even number of drifts is its own mirror image and gets no network.
             sign = jnp.asarray(np.sign(np.arange(kicks)[::-1] - np.arange(kicks)), dtype)
-            padded = jax.tree.map(lambda a: _mirror(_pad(a, (kicks + 1) // 2), kicks), of_kicks)
-            patches = (padded, sign), jax.tree.map(lambda a: _mirror(a, self.number), of_drifts)
+            whole = jax.tree.map(lambda a: mirrored(padded(a, (kicks + 1) // 2), kicks), of_kicks)
+            patches = (whole, sign), jax.tree.map(lambda a: mirrored(a, self.number), of_drifts)
         flow = Flow(
             base * weight,
-            _mirror_odd(on(on_plaquettes, _GENTLE * self.push), self.number + 1),
+            mirrored_odd(on(on_plaquettes, _GENTLE * self.push), self.number + 1),
             patches[0],
         )
-        scale = _mirror_odd(on(on_links, self.scale), self.number + 1)
+        scale = mirrored_odd(on(on_links, self.scale), self.number + 1)
         drift = Drift(
-            base * jnp.exp(_mirror(on(on_links, self.log_step), self.number)),
-            _mirror(jax.vmap(curl)(on(on_plaquettes, _GENTLE * self.shift)), self.number),
+            base * jnp.exp(mirrored(on(on_links, self.log_step), self.number)),
+            mirrored(jax.vmap(curl)(on(on_plaquettes, _GENTLE * self.shift)), self.number),
             patches[1],
         )
         return flow, Scale(jnp.exp(scale), jnp.exp(0.5 * scale)), drift, jnp.sum(scale)
@@ -291,21 +287,6 @@ def _displacement(place: Int[Array, "2"], v: Links, drift: Drift) -> Links:
 
 def _array(values: np.ndarray) -> Float[Array, "..."]:
     return jnp.asarray(values, float)
-
-
-def _pad(half: Array, length: int) -> Array:
-    """Zeros for the middle, where there is one."""
-    return jnp.concatenate([half, jnp.zeros((length - half.shape[0], *half.shape[1:]), half.dtype)])
-
-
-def _mirror(half: Array, number: int) -> Array:
-    """First half and middle → all, the second half being the mirror image of the first."""
-    return jnp.concatenate([half, half[: number // 2][::-1]])
-
-
-def _mirror_odd(half: Array, number: int) -> Array:
-    """First half → all, with the opposite sign in the second half and zero in the middle."""
-    return jnp.concatenate([_pad(half, (number + 1) // 2), -half[::-1]])
 
 
 def _of_plaquettes(target: Target) -> PlaquetteAction:

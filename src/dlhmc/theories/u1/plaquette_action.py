@@ -71,6 +71,11 @@ class PlaquetteAction(Target):
         return Torus((2, *self.lattice))
 
     @property
+    def sides(self) -> tuple[int, ...]:
+        """Those of the lattice."""
+        return self.lattice
+
+    @property
     def volume(self) -> int:
         """The number of sites, which is the number of plaquettes."""
         return self.lattice[0] * self.lattice[1]
