@@ -127,7 +127,7 @@ def train(
     defaults = kind.training
     steps = defaults.steps if steps is None else steps
     couplings = _schedules(target, gamma, schedules or {}, defaults.gamma_start, steps)
-    function = loss if callable(loss) else registry.loss_for(target, loss)[1].function
+    function = loss if callable(loss) else registry.loss_for(target, loss, defaults.loss)[1].function
     rate = defaults.learning_rate if learning_rate is None else learning_rate
     settings = OptimiserSettings(learning_rate=rate, rate_warmup=min(100, steps // 2))
     algorithm = Algorithm(target, couplings, function, optimiser or adam(settings, steps), symmetric)

@@ -21,6 +21,8 @@ class TrainingDefaults(NamedTuple):
     steps: int
     learning_rate: float
     gamma_start: float
+    #: the loss, where it suits the target; else the first that does
+    loss: str | None = None
 
 
 @dataclasses.dataclass(frozen=True)

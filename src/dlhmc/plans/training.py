@@ -101,7 +101,7 @@ class TrainPlan(LongPlan):
         """With all that suits the target and the layers in place of what was not given."""
         target = self.target.build()
         defaults = architecture_for(target, self.architecture.name).training
-        loss, _ = registry.loss_for(target, self.objective.loss)
+        loss, _ = registry.loss_for(target, self.objective.loss, defaults.loss)
         annealed = "gamma" in target.couplings
         gamma_start = self.objective.gamma_start or (defaults.gamma_start if annealed else 1.0)
         if not annealed and (gamma_start != 1 or self.objective.gamma_knots):

@@ -117,11 +117,12 @@ def losses() -> Mapping[str, NamedLoss]:
     return found | {"leaving": leaving, "jump": NamedLoss("−A·|Δx|²", jump_loss, lambda _: True)}
 
 
-def loss_for(target: "Target", name: str | None) -> tuple[str, NamedLoss]:
-    """The loss of that name, or the first that suits the target."""
+def loss_for(target: "Target", name: str | None, preferred: str | None = None) -> tuple[str, NamedLoss]:
+    """The loss of that name; without one the preferred if it suits the target, or the first that does."""
     found = losses()
     if name is None:
-        name = next(key for key, loss in found.items() if loss.suits(target))
+        order = sorted(found, key=lambda key: key != preferred)
+        name = next(key for key in order if found[key].suits(target))
     if name not in found:
         raise UserError(Setting("loss"), f" is {name!r}, but must be one of {', '.join(found)}.")
     if not found[name].suits(target):

@@ -22,20 +22,19 @@ class LocalArchitecture(Architecture):
 
     name: ClassVar[str] = "local"
     meaning: ClassVar[str] = "leapfrog whose force is weighted plaquette by plaquette; it starts as HMC"
-    training: ClassVar[TrainingDefaults] = TrainingDefaults(steps=3000, learning_rate=2e-3, gamma_start=1.0)
+    training: ClassVar[TrainingDefaults] = TrainingDefaults(3000, 3e-3, gamma_start=0.3, loss="leaving")
 
     degree: Annotated[int, Meta(ge=1, le=64)] = 8
     """degree of the polynomials that weigh the force"""
-
-    radii: Annotated[tuple[Radius, ...], Meta(max_length=64)] = ()
-    """distances at which the parameters have values, `0` for the same everywhere; up to 3√β if not given"""
-    window: Annotated[float, Meta(ge=0, le=1e300)] = 0.0
-    """links farther than this from the middle of a trajectory stay as they are; 0 for none"""
+    radii: Annotated[tuple[Radius, ...], Meta(min_length=1, max_length=64)] = (0.0, 1.5, 3.0)
+    """distances at which the parameters have values; from the last on it is HMC; `0` for the same everywhere"""
+    window: Annotated[float, Meta(ge=0, le=1e300)] | None = None
+    """links farther than this from the middle of a trajectory stay as they are; 0 for none, √β if not given"""
 
     def __post_init__(self) -> None:
         """Radii rise from 0."""
         super().__post_init__()
-        rising = all(a < b for a, b in itertools.pairwise(self.radii)) and self.radii[:1] in ((), (0.0,))
+        rising = all(a < b for a, b in itertools.pairwise(self.radii)) and self.radii[0] == 0
         self.require(rising, "radii", "distances that rise from 0, up to 64 of them up to 300")
 
     @classmethod
@@ -53,13 +52,11 @@ class LocalArchitecture(Architecture):
         return isinstance(trajectory, Local)
 
     def completed(self, target: "Target") -> Self:
-        """A step that leapfrog accepts on lattices of moderate size."""
-        from dlhmc.theories.gauge.radial import default_radii
-
+        """A step that leapfrog accepts on lattices of moderate size, and a window that suits the coupling."""
         root = math.sqrt(target.stiffness())  # type: ignore[attr-defined]
-        return dataclasses.replace(
-            self, step_size=self.step_size or 0.45 / root, radii=self.radii or default_radii(3 * root)
-        )
+        # The flux of a unit fits into a disc whose area grows with β; a smaller one has no room for a link to move.
+        window = max(1.7, root) if self.window is None else self.window
+        return dataclasses.replace(self, step_size=self.step_size or 0.45 / root, window=window)
 
     def build(self, target: "Target", key: Any) -> "Trajectory":
         """New layers; `completed` has been called."""
