@@ -4,12 +4,14 @@ from typing import ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 from jaxtyping import Array, Key
 
 from dlhmc.geometry.contract import Field, Momentum, PerChain, real_dtype
 from dlhmc.kernels.contract import Info, Kernel, RoundTrip, State
 from dlhmc.kernels.metropolis import decide, select
 from dlhmc.layers import Trajectory
+from dlhmc.layers.contract import Parts, Phase
 from dlhmc.numerics.rng import draws_by_chain
 from dlhmc.targets.contract import Target, energy_change
 
@@ -58,10 +60,30 @@ class DLHMC(Kernel):
     def step(self, key: Key[Array, ""], state: State) -> tuple[State, Info]:
         """One trajectory of every chain."""
         propose_key, accept_key = jax.random.split(key)
+        by_parts = None if self.symmetric else self._propose_parts(propose_key, state.x)
+        if by_parts is not None:
+            return self._decide_parts(accept_key, *by_parts)
         proposal = self.propose(propose_key, state.x)
         acceptance, accepted, nonfinite = decide(accept_key, proposal.energy_change)
         x = select(accepted, self.target.geometry.project(proposal.x_new), state.x)
         return State(x), Info(acceptance, accepted, proposal.energy_change, nonfinite)
+
+    def _propose_parts(self, key: Key[Array, ""], x: Field) -> tuple[Momentum, Field, Phase, Parts] | None:
+        momentum_key, direction_key = jax.random.split(key)
+        v = self.target.geometry.momentum(momentum_key, x.shape[-1], real_dtype(x))
+        proposed = self.trajectory.propose_parts(direction_key, self.target, x, v)
+        return None if proposed is None else (v, x, *proposed)
+
+    def _decide_parts(self, key: Key[Array, ""], v: Momentum, x: Field, end: Phase, parts: Parts) -> tuple[State, Info]:
+        """Accept or reject each part. What is told of a chain is told of its first part: all are alike."""
+        kinetic, action = self.target.geometry.local_kinetic, self.target.local_action
+        change = parts.total(action(end.x) - action(x)) + parts.total(kinetic(end.v) - kinetic(v))
+        lost = parts.total((~jnp.isfinite(end.x)).astype(change.dtype)) > 0
+        decision = decide(key, jnp.where(lost, jnp.nan, change))
+        x = select(parts.spread(decision.accepted), self.target.geometry.project(end.x), x)
+        first = (0,) * (change.ndim - 1)
+        nonfinite = jnp.any(decision.nonfinite, axis=tuple(range(change.ndim - 1)))
+        return State(x), Info(decision.acceptance[first], decision.accepted[first], change[first], nonfinite)
 
     def round_trip(self, x: Field, v: Momentum) -> RoundTrip:
         """F⁻¹(F(x, v))."""

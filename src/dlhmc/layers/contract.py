@@ -1,10 +1,10 @@
 """What layers and trajectories are: bijections of phase space with their inverses, both with log|J|."""
 
 from abc import abstractmethod
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import equinox as eqx
-from jaxtyping import Array, Key
+from jaxtyping import Array, Key, Num
 
 from dlhmc.geometry.contract import Field, Momentum, PerChain
 from dlhmc.targets.contract import Target
@@ -16,6 +16,16 @@ class Phase(NamedTuple):
     x: Field
     v: Momentum
     log_jacobian: PerChain
+
+
+class Parts(Protocol):
+    """Parts of the field that a proposal changes independently of each other."""
+
+    def total(self, local: Num[Array, "..."]) -> Num[Array, "*part chain"]:
+        """The sums of a local field over each part."""
+
+    def spread(self, of_parts: Num[Array, "*part chain"]) -> Num[Array, "..."]:
+        """At each place of the field the value of its part."""
 
 
 class Layer(eqx.Module):
@@ -67,3 +77,10 @@ class Trajectory(eqx.Module):
         the logarithm of the ratio is part of log|J|: accept/reject then is exact. A method that draws for each chain
         with `dlhmc.numerics.rng` says so with `rng.by_chain`.
         """
+
+    def propose_parts(self, key: Key[Array, ""], target: Target, x: Field, v: Momentum) -> tuple[Phase, Parts] | None:
+        """Proposals for parts of the field, about each of which accept/reject decides on its own; None for none.
+
+        For actions that are sums over these parts, and maps with log|J| = 0.
+        """
+        return None

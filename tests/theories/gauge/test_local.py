@@ -102,8 +102,8 @@ def test_they_are_exact_with_any_weights(name):
 class OneWay(Local):
     """Heats and does not cool."""
 
-    def _run(self, target, x, v, place, *, record):
-        end, phases = super()._run(target, x, v, place, record=record)
+    def _run(self, target, x, v, place, periods=None, *, record):
+        end, phases = super()._run(target, x, v, place, periods, record=record)
         return end._replace(v=1.1 * end.v), phases
 
 

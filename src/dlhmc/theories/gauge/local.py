@@ -26,6 +26,7 @@ from dlhmc.layers.palindrome import mirrored, mirrored_odd
 from dlhmc.numerics import rng
 from dlhmc.targets.contract import Target
 from dlhmc.theories.gauge.radial import basis, inverse_sqrt_multiplicity, link_distances, plaquette_distances
+from dlhmc.theories.gauge.tiles import Tiles, periods
 
 
 @runtime_checkable
@@ -123,21 +124,36 @@ class Local(Trajectory):
     @rng.by_chain
     def propose(self, key: Key[Array, ""], target: Target, x: Field, v: Momentum) -> Phase:
         """F at a place drawn for all chains together: the way back is F from the flipped momentum."""
-        sides = jnp.asarray(_of_plaquettes(target).sides)
-        return self._run(target, x, v, jax.random.randint(key, sides.shape, 0, sides), record=False)[0]
+        place = _random_place(key, _of_plaquettes(target).sides)
+        return self._run(target, x, v, place, record=False)[0]
+
+    def propose_parts(self, key: Key[Array, ""], target: Target, x: Field, v: Momentum) -> tuple[Phase, Tiles] | None:
+        """F in as many windows as there is room for."""
+        sides = _of_plaquettes(target).sides
+        tiles = Tiles(_random_place(key, sides), sides, periods(sides, self.window))
+        if tiles.periods == sides:
+            return None
+        return self._run(target, x, v, tiles.place, tiles.periods, record=False)[0], tiles
 
     def layer_by_layer(self, target: Target, x: Field, v: Momentum) -> Phase:
         """F around the origin, with the phase after each drift and the kick that follows."""
         return self._run(target, x, v, _origin(target), record=True)[1]
 
     def _run(
-        self, target: Target, x: Field, v: Momentum, place: Int[Array, " direction"], *, record: bool
+        self,
+        target: Target,
+        x: Field,
+        v: Momentum,
+        place: Int[Array, " direction"],
+        periods: tuple[int, ...] | None = None,
+        *,
+        record: bool,
     ) -> tuple[Phase, Any]:
         sides, dtype = _of_plaquettes(target).sides, real_dtype(x)
         # Without a chain axis, these fields cost nothing.
-        of_links = link_distances(sides, place).astype(dtype)[..., None]
+        of_links = link_distances(sides, place, periods).astype(dtype)[..., None]
         on_links = self._hats(of_links)
-        on_plaquettes = self._hats(plaquette_distances(sides, place).astype(dtype))[..., None]
+        on_plaquettes = self._hats(plaquette_distances(sides, place, periods).astype(dtype))[..., None]
         moving = (of_links < self.window).astype(dtype)
         components = v.size / (v.shape[-1] * of_links.size)
 
@@ -194,6 +210,10 @@ def _polynomial(kick: Kick, hats: Float[Array, "radius *plaquette 1"], features:
             above, two_above = c + 2 * f * above - two_above, above
         total = total + f * above - two_above - jnp.sum(coefficients, axis=0)
     return total
+
+
+def _random_place(key: Key[Array, ""], sides: tuple[int, ...]) -> Int[Array, " direction"]:
+    return jax.random.randint(key, (len(sides),), 0, jnp.asarray(sides))
 
 
 def _origin(target: Target) -> Int[Array, " direction"]:

@@ -28,27 +28,36 @@ def default_radii(reach: float) -> tuple[float, ...]:
     return (*(r for r in radii if r < 0.9 * reach), reach)
 
 
-def plaquette_distances(sides: tuple[int, ...], place: Place) -> Float[Array, "plane *site"]:
-    """Distance of the middle of each plaquette from a place on the periodic lattice."""
-    axes = range(len(sides))
-    return jnp.stack([_distances(sides, place, plane) for plane in itertools.combinations(axes, 2)])
+def plaquette_distances(
+    sides: tuple[int, ...], place: Place, periods: tuple[int, ...] | None = None
+) -> Float[Array, "plane *site"]:
+    """Distance of the middle of each plaquette from a place on the periodic lattice.
+
+    With `periods`, from the nearest of the places that lie whole periods from it; they divide the sides.
+    """
+    planes = itertools.combinations(range(len(sides)), 2)
+    return jnp.stack([_distances(sides, place, plane, periods or sides) for plane in planes])
 
 
-def link_distances(sides: tuple[int, ...], place: Place) -> Float[Array, "direction *site"]:
-    """Distance of the middle of each link from a place."""
-    return jnp.stack([_distances(sides, place, (axis,)) for axis in range(len(sides))])
+def link_distances(
+    sides: tuple[int, ...], place: Place, periods: tuple[int, ...] | None = None
+) -> Float[Array, "direction *site"]:
+    """Distance of the middle of each link from a place, likewise."""
+    return jnp.stack([_distances(sides, place, (axis,), periods or sides) for axis in range(len(sides))])
 
 
-def _distances(sides: tuple[int, ...], place: Place, extended: tuple[int, ...]) -> Float[Array, "*site"]:
+def _distances(
+    sides: tuple[int, ...], place: Place, extended: tuple[int, ...], periods: tuple[int, ...]
+) -> Float[Array, "*site"]:
     """Of the middles of what extends from each site along some directions; along the others it is half a step away."""
     dtype = jnp.result_type(float)
     total = jnp.zeros((1,) * len(sides), dtype)
-    for axis, side in enumerate(sides):
+    for axis, (side, period) in enumerate(zip(sides, periods, strict=True)):
         # Whole numbers first: the middle of a large lattice is as exact as its corner.
         centre = jnp.asarray(place[axis]).astype(jnp.int32)
-        steps = (jnp.arange(side, dtype=jnp.int32) - centre + side // 2) % side - side // 2
+        steps = (jnp.arange(side, dtype=jnp.int32) - centre + period // 2) % period - period // 2
         along = jnp.abs(steps.astype(dtype) - (0.0 if axis in extended else 0.5))
-        away = jnp.minimum(along, side - along)
+        away = jnp.minimum(along, period - along)
         total = total + jnp.expand_dims(away**2, [other for other in range(len(sides)) if other != axis])
     return jnp.sqrt(total)
 

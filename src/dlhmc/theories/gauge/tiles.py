@@ -1,0 +1,53 @@
+"""A periodic lattice cut into equal tiles around a place drawn at random.
+
+Where a proposal changes the links of each tile on their own, and no plaquette sees links of two tiles, the energy is a
+sum over tiles, and accept/reject may decide for each of them: the number of moves grows with the lattice, and the
+acceptance of each does not fall.
+"""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jaxtyping import Array, Int, Num
+
+
+def periods(sides: tuple[int, ...], window: float) -> tuple[int, ...]:
+    """The smallest sides of tiles such that windows of this radius in their middles share no plaquette.
+
+    >>> periods((16, 24), 2.6), periods((8, 8), 5.0)
+    ((8, 8), (8, 8))
+    """
+    # A link is half a step from its plaquettes.
+    least = 2 * window + 1
+    return tuple(min([part for part in _divisors(side) if part > least], default=side) for side in sides)
+
+
+def _divisors(side: int) -> list[int]:
+    return [part for part in range(1, side + 1) if side % part == 0]
+
+
+class Tiles(NamedTuple):
+    """Tiles around `place` and around what lies whole periods from it."""
+
+    place: Int[Array, " direction"]
+    sides: tuple[int, ...]
+    periods: tuple[int, ...]
+
+    def total(self, local: Num[Array, "..."]) -> Num[Array, "*tile chain"]:
+        """The sums of a local field, whose last axes are sites and chains, over each tile."""
+        d = len(self.sides)
+        field = jnp.sum(local, axis=tuple(range(local.ndim - 1 - d)))
+        field = jnp.roll(field, -self._corner(), axis=tuple(range(d)))
+        cut = [length for side, part in zip(self.sides, self.periods, strict=True) for length in (side // part, part)]
+        return jnp.sum(field.reshape(*cut, -1), axis=tuple(range(1, 2 * d, 2)))
+
+    def spread(self, of_tiles: Num[Array, "*tile chain"]) -> Num[Array, "*site chain"]:
+        """At each site the value of its tile."""
+        field, d = of_tiles, len(self.sides)
+        for axis, part in enumerate(self.periods):
+            field = jnp.repeat(field, part, axis=axis)
+        return jnp.roll(field, self._corner(), axis=tuple(range(d)))
+
+    def _corner(self) -> Int[Array, " direction"]:
+        """The first site of the tile around the place."""
+        return self.place - jnp.asarray(self.periods, self.place.dtype) // 2
