@@ -43,8 +43,11 @@ class PlaquetteTarget(Protocol):
     def plaquette_features(self, x: Field) -> Float[Array, "feature *plaquette chain"]:
         """Gauge-invariant numbers of each plaquette, from −1 to 1, that do not change with its orientation."""
 
-    def weighted_force(self, x: Field, weights: Float[Array, "*plaquette chain"]) -> Momentum:
-        """The force of the action in which each plaquette has a weight."""
+    def weighted_flow(self, x: Field, weights: Float[Array, "*plaquette chain"]) -> Float[Array, "*plaquette chain"]:
+        """What `flow_force` needs to know of the plaquettes of an action in which each of them has a weight."""
+
+    def flow_force(self, x: Field, flow: Float[Array, "*plaquette chain"]) -> Momentum:
+        """The force of that action, the weights held fixed."""
 
 
 # w in these units: it has far to go.
@@ -157,27 +160,38 @@ class Local(Trajectory):
         moving = (of_links < self.window).astype(dtype)
         components = v.size / (v.shape[-1] * of_links.size)
 
-        def kick(phase: Phase, of_kick: Kick) -> Phase:
-            x, v, log_jacobian = phase
+        # The flow is carried, because what a loop carries is written to memory: fused with the force, the polynomial
+        # would be computed for each of the links around a plaquette.
+        Carry = tuple[Phase, Array]
+
+        def flow_of(x: Field, of_kick: Kick) -> Array:
             features = target.plaquette_features(x)  # type: ignore[attr-defined]
             hats = on_plaquettes.reshape(-1, *features.shape[1:-1], 1)
-            w = 1 + _polynomial(of_kick, hats, features)
+            return target.weighted_flow(x, 1 + _polynomial(of_kick, hats, features))  # type: ignore[attr-defined]
+
+        def kick(phase: Phase, flow: Array, of_kick: Kick) -> Phase:
+            x, v, log_jacobian = phase
             scale = moving * jnp.tensordot(of_kick.scale, on_links, axes=1)
-            force = target.weighted_force(x, w)  # type: ignore[attr-defined]
+            force = target.flow_force(x, flow)  # type: ignore[attr-defined]
             v = jnp.exp(scale) * v - (of_kick.lasts * moving * jnp.exp(0.5 * scale)) * force
             return Phase(x, v, log_jacobian + components * jnp.sum(scale))
 
-        def layer(phase: Phase, of_layer: tuple[Kick, Drift]) -> tuple[Phase, Phase | None]:
-            of_kick, drift = of_layer
+        def layer(carry: Carry, of_layer: tuple[Kick, Drift, Kick]) -> tuple[Carry, Carry | None]:
+            of_kick, drift, of_next = of_layer
+            phase = kick(*carry, of_kick)
             step = drift.step * moving * jnp.exp(jnp.tensordot(drift.log_factor, on_links, axes=1))
             x, v = target.geometry.drift(phase.x, phase.v, step * phase.v)
-            phase = kick(Phase(x, v, phase.log_jacobian), of_kick)
-            return phase, phase if record else None
+            phase = Phase(x, v, phase.log_jacobian)
+            carry = phase, flow_of(x, of_next)
+            return carry, carry if record else None
 
         kicks, drifts = self._parameters(dtype, 1 / jnp.sqrt(_of_plaquettes(target).stiffness().astype(dtype)))
-        first, others = jax.tree.map(lambda a: a[0], kicks), jax.tree.map(lambda a: a[1:], kicks)
-        begin = kick(Phase(x, v, jnp.zeros(x.shape[-1], dtype)), first)
-        end, phases = jax.lax.scan(layer, begin, (others, drifts))
+        first, last = (jax.tree.map(lambda a, at=at: a[at], kicks) for at in (0, -1))
+        before, after = jax.tree.map(lambda a: a[:-1], kicks), jax.tree.map(lambda a: a[1:], kicks)
+        begin = Phase(x, v, jnp.zeros(x.shape[-1], dtype))
+        carry, recorded = jax.lax.scan(layer, (begin, flow_of(x, first)), (before, drifts, after))
+        end = kick(*carry, last)
+        phases = None if recorded is None else jax.vmap(kick)(recorded[0], recorded[1], after)
         # Heating and cooling cancel exactly, and not only to rounding.
         return end._replace(log_jacobian=jnp.zeros_like(end.log_jacobian)), phases
 

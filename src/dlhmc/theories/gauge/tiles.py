@@ -37,17 +37,20 @@ class Tiles(NamedTuple):
         """The sums of a local field, whose last axes are sites and chains, over each tile."""
         d = len(self.sides)
         field = jnp.sum(local, axis=tuple(range(local.ndim - 1 - d)))
-        field = jnp.roll(field, -self._corner(), axis=tuple(range(d)))
-        cut = [length for side, part in zip(self.sides, self.periods, strict=True) for length in (side // part, part)]
-        return jnp.sum(field.reshape(*cut, -1), axis=tuple(range(1, 2 * d, 2)))
+        for axis, tile_of_site in enumerate(self._tiles_of_sites()):
+            # Matrices of zeros and ones: to move the field so that tiles are blocks of it would take longer.
+            number = self.sides[axis] // self.periods[axis]
+            belongs = tile_of_site == jnp.arange(number, dtype=jnp.int32)[:, None]
+            field = jnp.moveaxis(jnp.tensordot(belongs.astype(field.dtype), field, axes=(1, axis)), 0, axis)
+        return field
 
     def spread(self, of_tiles: Num[Array, "*tile chain"]) -> Num[Array, "*site chain"]:
         """At each site the value of its tile."""
-        field, d = of_tiles, len(self.sides)
-        for axis, part in enumerate(self.periods):
-            field = jnp.repeat(field, part, axis=axis)
-        return jnp.roll(field, self._corner(), axis=tuple(range(d)))
+        return of_tiles[jnp.ix_(*self._tiles_of_sites())]
 
-    def _corner(self) -> Int[Array, " direction"]:
-        """The first site of the tile around the place."""
-        return self.place - jnp.asarray(self.periods, self.place.dtype) // 2
+    def _tiles_of_sites(self) -> list[Int[Array, " site"]]:
+        """Which tile a site belongs to, along each axis; the place is in the middle of the first."""
+        return [
+            (jnp.arange(side, dtype=jnp.int32) - self.place[axis] + period // 2) % side // period
+            for axis, (side, period) in enumerate(zip(self.sides, self.periods, strict=True))
+        ]

@@ -68,9 +68,13 @@ class Wilson(Target):
         """Re tr P/N."""
         return lattice.plaquette_traces(x)[None]
 
-    def weighted_force(self, x: Links, weights: Plaquettes) -> Momentum:
+    def weighted_flow(self, x: Links, weights: Plaquettes) -> Plaquettes:
+        """The weights, which is all that the force needs beside the links."""
+        return weights
+
+    def flow_force(self, x: Links, flow: Plaquettes) -> Momentum:
         """The force of the action in which each plaquette has a weight, which is held fixed."""
-        return self._strength(x) * self.geometry.components(lattice.plaquette_loops(x, weights))
+        return self._strength(x) * self.geometry.components(lattice.plaquette_loops(x, flow))
 
     def stiffness(self) -> Float[Array, ""]:
         """Half of the curvature of the action along one link of a cold configuration; γβ for U(1) in a plane."""

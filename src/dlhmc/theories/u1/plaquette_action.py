@@ -106,9 +106,13 @@ class PlaquetteAction(Target):
         """cos x_P, which does not know the orientation."""
         return trig.cos(plaquettes(x))[None]
 
-    def weighted_force(self, x: Links, weights: Plaquettes) -> Links:
+    def weighted_flow(self, x: Links, weights: Plaquettes) -> Plaquettes:
+        """w·s′(x_P)."""
+        return weights * self.plaquette_force(plaquettes(x))
+
+    def flow_force(self, x: Links, flow: Plaquettes) -> Links:
         """The force of Σ_P w_P s(x_P), the weights held fixed."""
-        return curl(weights * self.plaquette_force(plaquettes(x)))
+        return curl(flow)
 
     def plaquette(self, x: Links) -> PerChain:
         """The average plaquette (1/V) Σ_P cos x_P."""
