@@ -78,7 +78,7 @@ def test_tiles_are_decided_one_by_one():
     target = U1((8, 4), 6.0)
     x = target.exact_draws().draw(jax.random.key(1), 64, jnp.dtype(jnp.float32))
     moving = kernel(target, 1.2)
-    state, info = moving.step(jax.random.key(2), moving.init(x))
+    state, info = jax.jit(moving.step)(jax.random.key(2), moving.init(x))
     links = np.count_nonzero(np.abs(np.asarray(state.x - x)) > 1e-6, axis=(0, 1, 2))
     assert set(links) == {0, 12, 24}
     assert info.acceptance.shape == (64,)

@@ -24,7 +24,7 @@ class LocalArchitecture(Architecture):
     meaning: ClassVar[str] = "leapfrog whose force is weighted plaquette by plaquette; it starts as HMC"
     training: ClassVar[TrainingDefaults] = TrainingDefaults(3000, 3e-3, gamma_start=0.3, loss="leaving")
 
-    degree: Annotated[int, Meta(ge=1, le=64)] = 8
+    degree: Annotated[int, Meta(ge=1, le=64)] = 4
     """degree of the polynomials that weigh the force"""
     radii: Annotated[tuple[Radius, ...], Meta(min_length=1, max_length=64)] = (0.0, 1.5, 3.0)
     """distances at which the parameters have values; from the last on it is HMC; `0` for the same everywhere"""
