@@ -4,6 +4,7 @@ Everything is measured in turn, several rounds over, and the fastest round of ea
 from one run, because machines are shared and noisy.
 """
 
+import dataclasses
 import platform
 from collections.abc import Callable
 from pathlib import Path
@@ -22,11 +23,13 @@ from benchmarks.chunks import sampling_chunk
 from benchmarks.stopwatch import Contestant, fastest
 from dlhmc.errors import UserError
 from dlhmc.kernels import DLHMC, HMC, Kernel
+from dlhmc.models.architecture import Architecture
 from dlhmc.numerics import trig
 from dlhmc.runs.sampling import Sampler
 from dlhmc.runs.settings import SampleAmounts
 from dlhmc.storage import tables
 from dlhmc.targets.contract import ExactDraws
+from dlhmc.theories.gauge.architectures import LocalArchitecture
 from dlhmc.theories.gauge.radial import default_radii
 from dlhmc.theories.u1.architectures import DefectArchitecture, PatchArchitecture
 from dlhmc.theories.u1.wilson import U1
@@ -40,6 +43,7 @@ CHAINS = (128, 1)
 OURS = "dlhmc, all of a trajectory"
 DEFECT = "the same with defect layers"
 PATCH = "the same with defect layers and patch networks"
+LOCAL = "the same with local layers"
 BARE = "bare scan of the leapfrog arithmetic"
 BLACKJAX = "BlackJAX, written the obvious way"
 NUMPY = "NumPy loop"
@@ -97,20 +101,21 @@ def _contestants(chains: int) -> dict[str, Contestant]:
     """All start in equilibrium; long enough calls to time, about 50 ms each."""
     target = U1(LATTICE, BETA)
     x = _draw(target.exact_draws(), chains)
-    trajectories = max(2, 2560 // chains)
+    trajectories, radii = max(2, 2560 // chains), default_radii(8.0)
     return {
         OURS: _ours(HMC(target, STEP_SIZE, STEPS), chains, trajectories),
-        DEFECT: _ours(_learned(target, DefectArchitecture), chains, trajectories),
-        PATCH: _ours(_learned(target, PatchArchitecture), chains, trajectories),
+        DEFECT: _ours(_learned(target, DefectArchitecture(radii=radii)), chains, trajectories),
+        PATCH: _ours(_learned(target, PatchArchitecture(radii=radii)), chains, trajectories),
+        LOCAL: _ours(_learned(target, LocalArchitecture()), chains, trajectories),
         BARE: _bare(target, x, trajectories * STEPS),
         BLACKJAX: _blackjax(x, trajectories),
         NUMPY: _numpy(np.asarray(x), 10 if chains > 1 else 200),
     }
 
 
-def _learned(target: U1, kind: type[DefectArchitecture]) -> DLHMC:
+def _learned(target: U1, architecture: Architecture) -> DLHMC:
     """A kernel with as many layers as HMC has steps, not trained."""
-    architecture = kind(leapfrog_steps=STEPS, step_size=STEP_SIZE, radii=default_radii(8.0))
+    architecture = dataclasses.replace(architecture, leapfrog_steps=STEPS, step_size=STEP_SIZE)
     return DLHMC(target, architecture.completed(target).build(target, jax.random.key(0)))
 
 
