@@ -69,6 +69,7 @@ def test_a_lattice_of_matrices_on_four_devices(find):
     in_strips(find("hmc")["split matrices"], (2, 2, 2, 2, 4, 8), row=2 * 2 * 4 * 8)
 
 
+@pytest.mark.slow
 def test_training_sends_one_row_of_numbers_a_step(find):
     """That the trained parameters are the same on two processes is in test_processes.py."""
     found = find("messages")

@@ -84,6 +84,7 @@ def same_history(one, other):
         xarray.testing.assert_equal(a.load(), b.load())
 
 
+@pytest.mark.slow
 def test_killed_and_terminated_and_still_the_same(tmp_path, launch):
     alone, run = tmp_path / "alone", tmp_path / "run"
     assert cli.run([*LONG, "--out", str(alone)]) == ExitCode.OK
