@@ -78,8 +78,10 @@ class DLHMC(Kernel):
         """Accept or reject each part. What is told of a chain is told of its first part: all are alike."""
         kinetic, action = self.target.geometry.local_kinetic, self.target.local_action
         change = parts.total(action(end.x) - action(x)) + parts.total(kinetic(end.v) - kinetic(v))
+        # As in `energy_change`, also where the action does not look.
         lost = parts.total((~jnp.isfinite(end.x)).astype(change.dtype)) > 0
-        decision = decide(key, jnp.where(lost, jnp.nan, change))
+        change = jnp.where(lost, jnp.nan, change)
+        decision = decide(key, change)
         x = select(parts.spread(decision.accepted), self.target.geometry.project(end.x), x)
         first = (0,) * (change.ndim - 1)
         nonfinite = jnp.any(decision.nonfinite, axis=tuple(range(change.ndim - 1)))

@@ -1,6 +1,7 @@
 """Local layers: HMC before training, exact with any weights, and the same for every gauge."""
 
 import dataclasses
+import inspect
 
 import jax
 import jax.numpy as jnp
@@ -8,8 +9,9 @@ import numpy as np
 import pytest
 
 from dlhmc import DLHMC, HMC, U1, wilson
+from dlhmc.plans.training import TrainPlan
 from dlhmc.testing import check_stationarity, check_trajectory
-from dlhmc.theories.gauge import lattice
+from dlhmc.theories.gauge import lattice, local, radial, tiles
 from dlhmc.theories.gauge.architectures import LocalArchitecture
 from dlhmc.theories.gauge.local import Local
 from dlhmc.theories.gauge.radial import link_distances
@@ -172,3 +174,17 @@ def test_only_what_leaves_its_sector_counts():
     np.testing.assert_allclose(two[0], -0.5, rtol=1e-6)
     with pytest.raises(TypeError, match="no sectors"):
         leaving_loss(TARGETS["su3"](), Transition(*phase_of(TARGETS["su3"]()) * 2, jnp.ones(2)))
+
+
+@pytest.mark.parametrize(("name", "loss"), [("u1", "leaving"), ("u2", "leaving"), ("su3", "jump")])
+def test_the_loss_that_suits_them(name, loss):
+    """What leaves its sector counts where there are sectors; other layers keep their own loss."""
+    assert TrainPlan.from_table({"target": name, "network": "local"}).objective.loss == loss
+    assert TrainPlan.from_table({"target": "u1", "network": "defect"}).objective.loss == "charge"
+
+
+def test_they_are_told_nothing():
+    """Neither layers nor tiles know charges, sectors or instantons: where to go comes from the loss."""
+    for module in (local, radial, tiles):
+        code = inspect.getsource(module).lower()
+        assert not any(word in code for word in ("charge", "sector", "instanton", "flux", "theories.u1"))

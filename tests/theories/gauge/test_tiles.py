@@ -12,7 +12,7 @@ from dlhmc.testing import check_stationarity
 from dlhmc.theories.gauge.architectures import LocalArchitecture
 from dlhmc.theories.gauge.local import Local
 from dlhmc.theories.gauge.tiles import Tiles, periods
-from unoptimised import shaken
+from unoptimised import shaken, unoptimised
 
 TARGETS = {"u1": lambda: U1((8, 4), 2.0), "su2": lambda: wilson("su2", (4, 8), 4.0)}
 
@@ -71,6 +71,73 @@ class Overlapping(Local):
 def test_windows_that_overlap_are_found():
     found = check_stationarity(kernel(TARGETS["u1"](), 1.2, Overlapping), steps=4, chains=4000)
     assert found.p_value < 1e-6 or abs(found.weight_pull) > 5
+
+
+class Rectangles(U1):
+    """A term that reaches farther than a plaquette."""
+
+    def local_action(self, x):
+        return super().local_action(x) + 0.1 * jnp.cos(x[0] + jnp.roll(x[0], -1, axis=0))
+
+
+class Auxiliary(U1):
+    """Fields that are drawn with the momenta."""
+
+    def refresh(self, key, x):
+        return self
+
+
+@pytest.mark.parametrize(("kind", "apart"), [(U1, True), (Rectangles, False), (Auxiliary, False)])
+def test_windows_are_apart_for_the_action_of_plaquettes_only(kind, apart):
+    """All else is accepted or rejected as a whole, which is exact for every action."""
+    target = kind((8, 4), 2.0)
+    x, v = jnp.zeros((2, 8, 4, 1)), jnp.ones((2, 8, 4, 1))
+    found = kernel(target, 1.2).trajectory.propose_parts(jax.random.key(0), target, x, v)
+    assert (found is not None) == apart
+
+
+@pytest.mark.parametrize(("sides", "window"), [((9, 14), 2.9), ((8, 6, 4), 0.9)])
+def test_a_window_does_not_see_the_others(sides, window, x64):
+    """With all windows but one left out, its links and its energy are the same; odd sides and three dimensions, too."""
+    target = U1(sides, 2.0) if len(sides) == 2 else wilson("u1", sides, 2.0)
+    trajectory = kernel(target, window).trajectory
+    x = target.start(jax.random.key(1), "hot", 2, jnp.dtype(jnp.float64))
+    v = target.geometry.momentum(jax.random.key(2), 2, jnp.dtype(jnp.float64))
+    propose = unoptimised(lambda x, v: trajectory.propose_parts(jax.random.key(3), target, x, v))
+    place, parts = propose(x, v)[1].place, periods(sides, window)
+    end = propose(x, v)[0]
+    tiles = Tiles(place, sides, parts)
+    alone = unoptimised(lambda x, v: trajectory._run(target, x, v, place, record=False)[0])(x, v)
+    here = np.zeros([side // part for side, part in zip(sides, parts, strict=True)] + [1])
+    here[(0,) * here.ndim] = 1
+    inside = np.asarray(tiles.spread(jnp.asarray(here))) > 0
+    np.testing.assert_allclose(alone.x, np.where(inside, end.x, x), atol=1e-12)
+
+    def energy(phase):
+        action = target.local_action(phase.x) - target.local_action(x)
+        return action, target.geometry.local_kinetic(phase.v) - target.geometry.local_kinetic(v)
+
+    first = (0,) * len(sides)
+    for of_all, of_one in zip(energy(end), energy(alone), strict=True):
+        np.testing.assert_allclose(tiles.total(of_all)[first], tiles.total(of_one)[first], atol=1e-12)
+        elsewhere = np.array(tiles.total(of_one))
+        elsewhere[first] = 0
+        assert not elsewhere.any()
+
+
+def test_a_number_that_is_not_finite_rejects_its_tile_alone():
+    target = U1((8, 4), 2.0)
+    x = target.exact_draws().draw(jax.random.key(1), 64, jnp.dtype(jnp.float32))
+    moving = kernel(target, 1.2)
+    v = target.geometry.momentum(jax.random.key(2), 64, x.dtype)
+    end, tiles = moving.trajectory.propose_parts(jax.random.key(3), target, x, v)
+    spoilt = end._replace(x=end.x.at[0, int(tiles.place[0]), int(tiles.place[1])].set(jnp.nan))
+    state, info = moving._decide_parts(jax.random.key(4), v, x, spoilt, tiles)
+    assert np.isfinite(state.x).all()
+    assert info.nonfinite.all()
+    assert np.isnan(info.energy_change).all()
+    assert not info.accepted.any()
+    assert (np.asarray(state.x) != np.asarray(x)).any()
 
 
 def test_tiles_are_decided_one_by_one():

@@ -13,7 +13,14 @@ if TYPE_CHECKING:
     from dlhmc.layers import Trajectory
     from dlhmc.targets import Target
 
-Radius = Annotated[float, Meta(ge=0, le=300)]
+# Up to 3√β of the largest β; functions of the distance are prepared on a lattice of this size.
+Radii = Annotated[tuple[Annotated[float, Meta(ge=0, le=300)], ...], Meta(max_length=64)]
+
+
+def require_rising(architecture: Architecture, radii: tuple[float, ...]) -> None:
+    """Refuse radii that do not rise from 0."""
+    rising = all(a < b for a, b in itertools.pairwise(radii)) and radii[0] == 0
+    architecture.require(rising, "radii", "distances that rise from 0, up to 64 of them up to 300")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,7 +33,7 @@ class LocalArchitecture(Architecture):
 
     degree: Annotated[int, Meta(ge=1, le=64)] = 4
     """degree of the polynomials that weigh the force"""
-    radii: Annotated[tuple[Radius, ...], Meta(min_length=1, max_length=64)] = (0.0, 1.5, 3.0)
+    radii: Annotated[Radii, Meta(min_length=1)] = (0.0, 1.5, 3.0)
     """distances at which the parameters have values; from the last on it is HMC; `0` for the same everywhere"""
     window: Annotated[float, Meta(ge=0, le=1e300)] | None = None
     """links farther than this from the middle of a trajectory stay as they are; 0 for none, √β if not given"""
@@ -34,8 +41,7 @@ class LocalArchitecture(Architecture):
     def __post_init__(self) -> None:
         """Radii rise from 0."""
         super().__post_init__()
-        rising = all(a < b for a, b in itertools.pairwise(self.radii)) and self.radii[0] == 0
-        self.require(rising, "radii", "distances that rise from 0, up to 64 of them up to 300")
+        require_rising(self, self.radii)
 
     @classmethod
     def suits(cls, target: "Target") -> bool:

@@ -131,10 +131,10 @@ class Local(Trajectory):
         return self._run(target, x, v, place, record=False)[0]
 
     def propose_parts(self, key: Key[Array, ""], target: Target, x: Field, v: Momentum) -> tuple[Phase, Tiles] | None:
-        """F in as many windows as there is room for."""
+        """F in as many windows as there is room for, if no term of the action can see links of two of them."""
         sides = _of_plaquettes(target).sides
         tiles = Tiles(_random_place(key, sides), sides, periods(sides, self.window))
-        if tiles.periods == sides:
+        if tiles.periods == sides or not _has_plaquettes_alone(target):
             return None
         return self._run(target, x, v, tiles.place, tiles.periods, record=False)[0], tiles
 
@@ -226,8 +226,19 @@ def _polynomial(kick: Kick, hats: Float[Array, "radius *plaquette 1"], features:
     return total
 
 
+def _has_plaquettes_alone(target: Target) -> bool:
+    """Whether the action is that of the class that weighs its plaquettes.
+
+    A subclass with another action may have added terms that reach farther, and auxiliary fields see the whole lattice.
+    """
+    action, weighed = (
+        next(kind for kind in type(target).__mro__ if name in vars(kind)) for name in ("local_action", "weighted_flow")
+    )
+    return action is weighed and type(target).refresh is Target.refresh
+
+
 def _random_place(key: Key[Array, ""], sides: tuple[int, ...]) -> Int[Array, " direction"]:
-    return jax.random.randint(key, (len(sides),), 0, jnp.asarray(sides))
+    return jax.random.randint(key, (len(sides),), 0, jnp.asarray(sides, jnp.int32), jnp.int32)
 
 
 def _origin(target: Target) -> Int[Array, " direction"]:

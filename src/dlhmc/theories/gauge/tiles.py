@@ -37,11 +37,12 @@ class Tiles(NamedTuple):
         """The sums of a local field, whose last axes are sites and chains, over each tile."""
         d = len(self.sides)
         field = jnp.sum(local, axis=tuple(range(local.ndim - 1 - d)))
-        for axis, tile_of_site in enumerate(self._tiles_of_sites()):
-            # Matrices of zeros and ones: to move the field so that tiles are blocks of it would take longer.
-            number = self.sides[axis] // self.periods[axis]
-            belongs = tile_of_site == jnp.arange(number, dtype=jnp.int32)[:, None]
-            field = jnp.moveaxis(jnp.tensordot(belongs.astype(field.dtype), field, axes=(1, axis)), 0, axis)
+        # Blocks, not products with matrices of zeros and ones: 0·NaN would spoil the other tiles, too.
+        starts = jnp.asarray(self.periods, jnp.int32) // 2 - self.place
+        field = jnp.roll(field, starts, axis=tuple(range(d)))
+        for axis, period in enumerate(self.periods):
+            # The axes before this one are those of tiles by now.
+            field = jnp.sum(field.reshape(*field.shape[:axis], -1, period, *field.shape[axis + 1 :]), axis=axis + 1)
         return field
 
     def spread(self, of_tiles: Num[Array, "*tile chain"]) -> Num[Array, "*site chain"]:

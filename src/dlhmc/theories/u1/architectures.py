@@ -1,7 +1,6 @@
 """Layers made for U(1) theories of plaquettes, as settings. Free of heavy imports."""
 
 import dataclasses
-import itertools
 import math
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
@@ -9,13 +8,11 @@ from msgspec import Meta
 
 from dlhmc.models.architecture import Architecture, Layers, TrainingDefaults
 from dlhmc.models.dense import Hidden
+from dlhmc.theories.gauge.architectures import Radii, require_rising
 
 if TYPE_CHECKING:
     from dlhmc.layers import Trajectory
     from dlhmc.targets import Target
-
-# 3√β of the largest β; functions of the distance are prepared on a lattice of this size.
-Radius = Annotated[float, Meta(ge=0, le=300)]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,7 +26,7 @@ class DefectArchitecture(Architecture):
 
     leapfrog_steps: Layers = 2
     """leapfrog layers in a trajectory, each with parameters of its own"""
-    radii: Annotated[tuple[Radius, ...], Meta(max_length=64)] = ()
+    radii: Radii = ()
     """distances at which the parameters have values; up to 3√β if not given"""
     flux: Annotated[float, Meta(ge=-100, le=100)] = 1.0
     """units of flux that are driven from one place to its surroundings before training"""
@@ -39,8 +36,8 @@ class DefectArchitecture(Architecture):
     def __post_init__(self) -> None:
         """Radii rise from 0."""
         super().__post_init__()
-        rising = all(a < b for a, b in itertools.pairwise(self.radii)) and self.radii[:1] in ((), (0.0,))
-        self.require(rising and len(self.radii) != 1, "radii", "distances that rise from 0, up to 64 of them up to 300")
+        require_rising(self, self.radii or (0.0, 1.0))
+        self.require(len(self.radii) != 1, "radii", "two distances or more")
 
     @classmethod
     def suits(cls, target: "Target") -> bool:
