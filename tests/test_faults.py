@@ -5,9 +5,11 @@ from pathlib import Path
 
 import damage
 import fuzz
+import pytest
 import torture
 
 
+@pytest.mark.slow
 def test_killed_runs_end_as_if_they_had_not_been(tmp_path):
     command = "sample --lattice 4 4 --beta 2 --chains 4 --trajectories 400 --warmup 20 --leapfrog-steps 2 --start cold"
     counts = torture.torture(tmp_path, {"sample": f"{command} --keep-configurations 3 --chunk 10"}, kills=2)

@@ -45,7 +45,7 @@ def summary(path):
     ("name", "settings", "training"),
     [
         ("villain", ("--lattice", "2", "2"), ("--beta", "1.5", "--leapfrog-steps", "1")),
-        ("ring", (), ("--hidden", "4", "--leapfrog-steps", "1")),
+        pytest.param("ring", (), ("--hidden", "4", "--leapfrog-steps", "1"), marks=pytest.mark.slow),
     ],
 )
 def test_on_the_command_line(name, settings, training, tmp_path, monkeypatch, capsys):
@@ -93,7 +93,7 @@ def test_hits_and_defects_work_for_any_action_of_plaquettes():
 def test_defects_are_exact_in_villains_theory():
     """No exact draws there: two samplers must agree, from starts that have been forgotten."""
     target = Villain((4, 4), 1.5)
-    amount = {"chains": 128, "trajectories": 1500, "warmup": 200, "start": "cold", "progress": False}
+    amount = {"chains": 128, "trajectories": 1000, "warmup": 100, "start": "cold", "progress": False}
     layers = shaken(dlhmc.build_trajectory(target, layers=2, step_size=0.3), 0.2, 4)
     # Of HMC, a length that turns no mode by about π: plaquettes are nearly harmonic, and would not forget their start.
     samplers = (dlhmc.DLHMC(target, layers), dlhmc.InstantonHits(dlhmc.HMC(target, 0.25, 3), 1))

@@ -64,7 +64,9 @@ def test_exact_configurations_stay_exact(kernel, target):
 
 
 @pytest.mark.usefixtures("x64")
-@pytest.mark.parametrize("kernel", ["leapfrog", "hits", "exact"])
+@pytest.mark.parametrize(
+    "kernel", ["leapfrog", *(pytest.param(name, marks=pytest.mark.slow) for name in ("hits", "exact"))]
+)
 def test_in_double_precision(kernel):
     result = check_stationarity(KERNELS[kernel](TARGETS["6x4 beta 3"]()), seed=2)
     assert result.p_value > P_VALUE, result

@@ -14,7 +14,7 @@ import optax
 import pytest
 
 from dlhmc.geometry import Torus
-from dlhmc.layers import RULES, LayerStack, LeapfrogLayer
+from dlhmc.layers import RULES, LayerStack, LeapfrogLayer, Uniform
 from dlhmc.layers.masks import checkerboard_mask, random_mask
 from dlhmc.networks import SQT, Dense, Network
 from dlhmc.testing import ConformanceError, check_network, check_rule, check_trajectory
@@ -66,6 +66,8 @@ WHOLE = {
     "defect": lambda: (U1((3, 2), 1.7), defect(U1((3, 2), 1.7), "defect", 4)),
     "defect, odd": lambda: (U1((4, 6), 2.0), defect(U1((4, 6), 2.0), "defect", 3)),
     "patch": lambda: (U1((3, 2), 1.7), defect(U1((3, 2), 1.7), "patch", 3)),
+    "uniform": lambda: (U1((3, 2), 1.7), Uniform.start(4, 0.2)),
+    "uniform, odd": lambda: (correlated_gaussian(), Uniform.start(3, 0.3)),
     "defect in Villain's theory": lambda: (Villain((3, 2), 1.3), defect(Villain((3, 2), 1.3), "defect", 2)),
 }
 

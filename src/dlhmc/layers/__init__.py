@@ -4,6 +4,7 @@ from dlhmc.layers.contract import Layer, Phase, Trajectory
 from dlhmc.layers.leapfrog import LeapfrogLayer
 from dlhmc.layers.position import RULES, Affine, Circle, PositionRule, Shift
 from dlhmc.layers.stack import LayerStack
+from dlhmc.layers.uniform import Uniform
 
 __all__ = [
     "RULES",
@@ -16,4 +17,5 @@ __all__ = [
     "PositionRule",
     "Shift",
     "Trajectory",
+    "Uniform",
 ]

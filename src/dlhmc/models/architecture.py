@@ -64,3 +64,7 @@ class Architecture(Settings):
     def build(self, target: "Target", key: Any) -> "Trajectory":
         """New layers; `completed` has been called."""
         raise NotImplementedError
+
+    def grown(self, new: "Trajectory", trained: "Trajectory") -> "Trajectory | None":
+        """New layers made to do what trained ones of another kind do; None where they cannot."""
+        return None

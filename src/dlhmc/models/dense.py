@@ -88,3 +88,33 @@ class DenseArchitecture(Architecture):
 
         number = self.leapfrog_steps
         return LayerStack(eqx.filter_vmap(layer)((jax.random.split(key, number), jnp.arange(number) % 2 == 0)))
+
+    def grown(self, new: "Trajectory", trained: "Trajectory") -> "Trajectory | None":
+        """Steps and the last biases of s from uniform layers; all other outputs of the networks are zero still."""
+        import equinox as eqx
+        import jax.numpy as jnp
+
+        from dlhmc.layers import LayerStack, LeapfrogLayer, Uniform
+        from dlhmc.networks import Dense
+
+        if not (isinstance(trained, Uniform) and isinstance(new, LayerStack) and len(new) == len(trained)):
+            return None
+        layer, steps = new.layers, trained.steps()
+        if not (isinstance(layer, LeapfrogLayer) and isinstance(layer.v_network, Dense)):
+            return None
+        bias, log_scales = layer.v_network.heads.bias, layer.v_network.log_scales
+        # a = (ε_v/2)·s with ε_v/2 = b; tanh is far from its limit, so that training can change it.
+        s = (steps.scale / steps.kick)[:, None]
+        limit = jnp.maximum(1, 2 * jnp.abs(s))
+        size = log_scales.shape[-1]
+        values = (
+            bias.at[:, :size].set(jnp.arctanh(s / limit)),
+            log_scales.at[:, 0].set(jnp.log(limit)),
+            jnp.log(2 * steps.kick),
+            jnp.log(steps.drift),
+        )
+
+        def places(layer: LeapfrogLayer) -> Any:
+            return layer.v_network.heads.bias, layer.v_network.log_scales, layer.log_step_v, layer.log_step_x  # type: ignore[attr-defined]
+
+        return LayerStack(eqx.tree_at(places, layer, values))

@@ -150,8 +150,13 @@ class TrainPlan(LongPlan):
             return algorithm, trajectory, {}
         model = Model.open(self.objective.model)
         model.require_target(self.theory.name, self.target)
+        files = {"model": model.path}
+        if type(model.architecture) is not type(self.architecture) and model.architecture is not None:
+            grown = self.architecture.grown(trajectory, model.trajectory(target))
+            if grown is not None:
+                return algorithm, grown, files
         model.require_architecture(self.architecture)
-        return algorithm, model.trajectory(target, trajectory), {"model": model.path}
+        return algorithm, model.trajectory(target, trajectory), files
 
     def run(
         self,

@@ -61,7 +61,7 @@ def slow(*values):
         slow("u1", (4, 6), 2.0, "hmc"),
         ("u1", (4, 6), 2.0, "heat bath"),
         slow("su2", (4, 4), 3.0, "hmc"),
-        ("su2", (4, 4), 3.0, "heat bath"),
+        slow("su2", (4, 4), 3.0, "heat bath"),
         ("u2", (4, 4), 6.0, "hmc"),
         ("u2", (4, 4), 6.0, "heat bath"),
     ],

@@ -13,7 +13,7 @@ from dlhmc.theories.vectors.gaussian import Gaussian
 pytestmark = pytest.mark.statistical
 
 
-@pytest.mark.parametrize(("side", "beta"), [(16, 7.0), (8, 4.0)])
+@pytest.mark.parametrize(("side", "beta"), [pytest.param(16, 7.0, marks=pytest.mark.slow), (8, 4.0)])
 def test_acceptance_of_a_hit(side, beta):
     """Almost exactly 1 − P(0): a hit moves the whole distribution of the charge by one."""
     target = U1((side, side), beta)

@@ -131,7 +131,7 @@ def test_annealing_factor_scales_the_action():
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("side", [pytest.param(16, marks=pytest.mark.slow), 64])
+@pytest.mark.parametrize("side", [16, pytest.param(64, marks=pytest.mark.slow)])
 def test_energy_change_in_single_precision(side):
     """Float32 ΔH against float64 on the same numbers, as accept/reject sees it."""
     beta = 7.0 * (side / 16) ** 2
