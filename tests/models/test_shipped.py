@@ -1,6 +1,7 @@
 """The models that come with the package load, say what they are, and are exact on other lattices, too."""
 
 import json
+import re
 
 import pytest
 
@@ -11,7 +12,7 @@ from dlhmc.theories.u1.wilson import U1
 
 pytestmark = pytest.mark.statistical
 
-NAMES = [f"u1-b{beta}{layers}" for beta in range(2, 8) for layers in ("", "-n8")]
+NAMES = [*(f"u1-b{beta}{layers}" for beta in range(2, 8) for layers in ("", "-n8")), "u1-local-b7"]
 
 
 def test_the_list(capsys):
@@ -25,7 +26,7 @@ def test_the_list(capsys):
 @pytest.mark.parametrize("name", NAMES)
 def test_each_says_what_was_measured(name):
     description = Model.open(name).description
-    assert description["target"]["beta"] == float(name.split("-")[1].removeprefix("b"))
+    assert description["target"]["beta"] == float(re.search(r"-b(\d+)", name)[1])
     for moment in ("plaquette", "charge_squared"):
         assert abs(description["measured"][moment]["z"]) < 4
     assert description["measured"]["tau_int_charge"]["value"] < 15
