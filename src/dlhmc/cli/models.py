@@ -18,9 +18,12 @@ def describe() -> dict[str, dict[str, Any]]:
 def show(console: Console) -> None:
     """The models as a table."""
     table = Table(title="trained models: dlhmc sample --model NAME", title_justify="left")
-    for column in ("name", "target", "layers", "time", "accepted", "τ_int", "N_LF·τ_int"):
-        table.add_column(column, justify="left" if column in ("name", "target") else "right", no_wrap=True)
-    for name, model in describe().items():
+    models = describe()
+    # A name is to be typed, so it is shown as a whole.
+    table.add_column("name", no_wrap=True, min_width=max(map(len, models), default=0))
+    for column in ("target", "layers", "time", "accepted", "τ_int", "N_LF·τ_int"):
+        table.add_column(column, justify="left" if column == "target" else "right", no_wrap=True)
+    for name, model in models.items():
         measured = model["measured"]
         layers = model["model"]["leapfrog_steps"]
         tau: dict[str, Any] = next((entry for key, entry in measured.items() if key.startswith("tau_int_")), {})
