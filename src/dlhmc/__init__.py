@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dlhmc.api.sampling import sample
     from dlhmc.api.training import Trained, train
     from dlhmc.errors import UserError
-    from dlhmc.kernels import DLHMC, HMC, Exact, Info, Kernel, State
+    from dlhmc.kernels import DLHMC, HMC, Alternating, Exact, Info, Kernel, State
     from dlhmc.layers import Affine, Circle, Layer, LayerStack, LeapfrogLayer, Phase, PositionRule, Shift, Trajectory
     from dlhmc.networks import SQT, Dense, Linear, Network, Zeta
     from dlhmc.results.interoperability import to_arviz, to_blackjax, to_pyerrors
@@ -36,7 +36,7 @@ _HOME = {
     "api.sampling": ("sample",),
     "api.training": ("Trained", "train"),
     "errors": ("UserError",),
-    "kernels": ("DLHMC", "HMC", "Exact", "Info", "Kernel", "State"),
+    "kernels": ("DLHMC", "HMC", "Alternating", "Exact", "Info", "Kernel", "State"),
     "layers": (
         *("Affine", "Circle", "Layer", "LayerStack", "LeapfrogLayer", "Phase", "PositionRule", "Shift", "Trajectory"),
     ),
@@ -55,6 +55,7 @@ __all__ = [
     "HMC",
     "SQT",
     "Affine",
+    "Alternating",
     "Circle",
     "Comparison",
     "Dense",

@@ -40,6 +40,9 @@ class DLHMC(Kernel):
     trajectory: Trajectory
     symmetric: bool = eqx.field(static=True, default=False)
 
+    def __init__(self, target: Target, trajectory: Trajectory, symmetric: bool = False) -> None:
+        self.target, self.trajectory, self.symmetric = target.marginal(), trajectory, symmetric
+
     @property
     def leapfrog_steps(self) -> int:
         """Layers of the trajectory."""

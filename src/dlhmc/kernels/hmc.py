@@ -50,9 +50,10 @@ class HMC(Kernel):
         integrator: Integrator = INTEGRATORS["leapfrog"],
         *,
         length: ArrayLike | None = None,
-        inner_steps: int = 1,
+        inner_steps: int | None = None,
     ) -> None:
-        self.target, self.integrator, self.inner_steps = target, integrator, inner_steps
+        self.target, self.integrator = target, integrator
+        self.inner_steps = target.inner_steps if inner_steps is None else inner_steps
         self.step_size, self.steps = leaf(step_size), leaf(steps)
         self.length = None
         if length is not None:
@@ -86,7 +87,7 @@ class HMC(Kernel):
 
     def round_trip(self, x: Field, v: Momentum) -> RoundTrip:
         """There, and back with the momentum flipped."""
-        target = self.target
+        target = self.target.refresh(jax.random.key(0), x)
         x_new, v_new = self._integrate(target, x, v)
         x_back, v_back = self._integrate(target, x_new, -v_new)
         return RoundTrip(energy_change(target, (x, v), (x_new, v_new)), x_back, -v_back)

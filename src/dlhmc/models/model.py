@@ -91,7 +91,7 @@ class Model:
     def require_target(self, theory: str, settings: TargetSettings) -> None:
         """Couplings may differ; the theory, and for layers of one size the size, not."""
         trained, its = self.target_settings
-        if trained != theory:
+        if trained != theory and trained not in registry.theory(theory).models_of:
             raise UserError(
                 f"The model {self.path} was trained for the target {trained}, not {theory}: give {Setting('target')} "
                 f"{trained} or another model."
@@ -99,7 +99,7 @@ class Model:
         if self._fits(settings.build()):
             return
         for name in hints_of(type(settings)):
-            theirs, ours = getattr(its, name), getattr(settings, name)
+            theirs, ours = getattr(its, name, None), getattr(settings, name)
             if theirs != ours and name not in settings.build().couplings:
                 raise UserError(
                     f"The model {self.path} does not fit: its layers are for {Setting(name)} {shown(theirs)}, not "

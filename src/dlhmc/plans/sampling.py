@@ -11,7 +11,7 @@ from dlhmc.names import Scheme
 from dlhmc.plans.plan import LongPlan
 from dlhmc.plans.tables import absolute
 from dlhmc.runs.settings import SampleAmounts
-from dlhmc.settings import Count, Positive, Settings
+from dlhmc.settings import Amount, Count, Positive, Settings
 from dlhmc.theories.contract import Moves, Occasional, Theory
 
 if TYPE_CHECKING:
@@ -37,8 +37,12 @@ class SamplerSettings(Settings):
     """size of an integrator step; tuned if not given"""
     integrator: Scheme = "leapfrog"
     """leapfrog, or omelyan (second-order minimum norm)"""
+    inner_steps: Count | None = None
+    """steps of a fast part of the force for each of a slow one; what suits the target if not given"""
     model: str | None = None
     """training run or model file to sample with; then the kernel is dlhmc"""
+    alternate: Amount | None = None
+    """with a model: learned trajectories after each of HMC, 0 for them alone; what suits the target if not given"""
 
     def __post_init__(self) -> None:
         """A model makes the kernel a learned one."""
@@ -90,7 +94,7 @@ class SamplePlan(LongPlan):
 
     def build(self) -> "tuple[Sampler, dict[str, Path]]":
         """Target and kernel, in the precision that JAX is set to, and the files that they come from."""
-        from dlhmc.kernels import HMC, Exact, Kernel
+        from dlhmc.kernels import HMC, Alternating, Exact, Kernel
         from dlhmc.kernels.integrators import INTEGRATORS
         from dlhmc.models.model import Model
         from dlhmc.runs.configurations import start_from_file
@@ -100,6 +104,9 @@ class SamplePlan(LongPlan):
         target, settings = self.target.build(), self.sampler
         inputs: dict[str, Path] = {}
         kernel: Kernel
+        step_size = _FIRST_GUESS_OF_STEP_SIZE if settings.step_size is None else settings.step_size
+        scheme = INTEGRATORS[settings.integrator]
+        hmc = HMC(target, step_size, settings.leapfrog_steps, scheme, inner_steps=settings.inner_steps)
         if settings.kernel == "exact":
             kernel = Exact(target, exact_draws(target))
         elif settings.kernel in self.moves.kernels:
@@ -108,9 +115,10 @@ class SamplePlan(LongPlan):
             model = Model.open(settings.model)
             model.require_target(self.theory.name, self.target)
             kernel, inputs = model.kernel(target), {"model": model.path}
+            if moves := self.theory.alternate if settings.alternate is None else settings.alternate:
+                kernel = Alternating(hmc, kernel, moves)
         else:
-            step_size = _FIRST_GUESS_OF_STEP_SIZE if settings.step_size is None else settings.step_size
-            kernel = HMC(target, step_size, settings.leapfrog_steps, INTEGRATORS[settings.integrator])
+            kernel = hmc
         tune = settings.step_size is None and kernel.tunable_step_size() is not None
         start = None
         if (file := self.amounts.start_file) is not None:

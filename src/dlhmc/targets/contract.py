@@ -71,6 +71,8 @@ class Target(eqx.Module):
     sector: ClassVar[str | None] = None
     #: fields that are couplings: training may change them step by step; `gamma` multiplies the action
     couplings: ClassVar[tuple[str, ...]] = ()
+    #: steps of a faster part of the force for each of the slower one, if nothing else is said
+    inner_steps: ClassVar[int] = 1
 
     @property
     @abstractmethod
@@ -109,6 +111,10 @@ class Target(eqx.Module):
     @rng.by_chain
     def refresh(self, key: Key[Array, ""], x: Field) -> Self:
         """The target with its auxiliary fields (pseudofermions) drawn anew, given x; drawn with every momentum."""
+        return self
+
+    def marginal(self) -> Self:
+        """The target without auxiliary fields, where it can be had: learned proposals are judged by it."""
         return self
 
     @rng.by_chain

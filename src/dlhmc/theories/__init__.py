@@ -6,6 +6,8 @@ EXPORTS = {
     for module, names in {
         "gauge.heatbath": ("HeatBath",),
         "gauge.wilson": ("Wilson", "wilson"),
+        "schwinger.reweighting": ("reweighted",),
+        "schwinger.schwinger": ("Schwinger",),
         "u1.plaquette_action": ("PlaquetteAction",),
         "u1.wilson": ("U1",),
         "u1.defect": ("Defect",),
@@ -26,6 +28,7 @@ BUILT_IN = {
     "u2": "dlhmc.theories.gauge.theory:u2",
     "su2": "dlhmc.theories.gauge.theory:su2",
     "su3": "dlhmc.theories.gauge.theory:su3",
+    "schwinger": "dlhmc.theories.schwinger.theory:SchwingerTheory",
     "mixture": "dlhmc.theories.vectors.theory:mixture",
     "ill-conditioned-gaussian": "dlhmc.theories.vectors.theory:ill_conditioned_gaussian",
     "correlated-gaussian": "dlhmc.theories.vectors.theory:correlated_gaussian",

@@ -2,6 +2,8 @@
 
 from dlhmc.theories.gauge.heatbath import HeatBath
 from dlhmc.theories.gauge.wilson import Wilson, wilson
+from dlhmc.theories.schwinger.reweighting import reweighted
+from dlhmc.theories.schwinger.schwinger import Schwinger
 from dlhmc.theories.u1.defect import Defect
 from dlhmc.theories.u1.hits import InstantonHits
 from dlhmc.theories.u1.loss import charge_loss
@@ -24,9 +26,11 @@ __all__ = [
     "LogDensity",
     "PlaquetteAction",
     "RoughWell",
+    "Schwinger",
     "Wilson",
     "charge_loss",
     "correlated_gaussian",
     "ill_conditioned_gaussian",
+    "reweighted",
     "wilson",
 ]

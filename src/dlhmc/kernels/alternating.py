@@ -1,0 +1,92 @@
+"""Two kernels in turn: one that stirs everything, and one for what the first hardly moves."""
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Key
+
+from dlhmc.geometry.contract import Field, Momentum, PerChain
+from dlhmc.kernels.contract import Kernel, RoundTrip
+from dlhmc.targets.contract import Target
+
+
+class MovesInfo(NamedTuple):
+    """As `dlhmc.Info`, of the kernel between the moves, and how the moves fared."""
+
+    acceptance: PerChain
+    accepted: Bool[Array, " chain"]
+    energy_change: PerChain
+    nonfinite: Bool[Array, " chain"]
+    #: fraction of accepted moves
+    moves: PerChain
+
+
+class Alternating(Kernel):
+    """After each step of `kernel`, `number` steps of `move`; both leave the same distribution invariant.
+
+    >>> from dlhmc import HMC, Gaussian
+    >>> target = Gaussian([1.0, 4.0])
+    >>> kernel = Alternating(HMC(target, 0.2, 10), HMC(target, 1.0), 3)
+    >>> state, info = jax.jit(kernel.step)(jax.random.key(1), kernel.init(jnp.zeros((2, 4))))
+    >>> info.moves.shape
+    (4,)
+    """
+
+    target: Target
+    kernel: Kernel
+    move: Kernel
+    number: int = eqx.field(static=True)
+
+    def __init__(self, kernel: Kernel, move: Kernel, number: int = 1) -> None:
+        self.target, self.kernel, self.move, self.number = kernel.target, kernel, move, number
+
+    @property
+    def leapfrog_steps(self) -> int:
+        """Those of the kernel, and of all moves."""
+        return self.kernel.leapfrog_steps + self.number * self.move.leapfrog_steps
+
+    @property
+    def forces(self) -> int:
+        """Those of the kernel, and of all moves."""
+        return self.kernel.forces + self.number * self.move.forces
+
+    def describe(self) -> dict[str, Any]:
+        """The kernel between the moves, which move, and how many."""
+        return self.kernel.describe() | {"move": self.move.describe()["kernel"], "moves": self.number}
+
+    def init(self, x: Field) -> Any:
+        """The state of the kernel between the moves."""
+        return self.kernel.init(x)
+
+    def round_trip(self, x: Field, v: Momentum) -> RoundTrip | None:
+        """Of the kernel between the moves."""
+        return self.kernel.round_trip(x, v)
+
+    def tunable_step_size(self) -> Float[Array, ""] | None:
+        """The step size of the kernel between the moves."""
+        return self.kernel.tunable_step_size()
+
+    def with_step_size(self, step_size: Float[Array, ""]) -> "Alternating":
+        """The same with another step size of the kernel between the moves."""
+        return eqx.tree_at(lambda it: it.kernel, self, self.kernel.with_step_size(step_size))
+
+    def step(self, key: Key[Array, ""], state: Any) -> tuple[Any, MovesInfo]:
+        """One step of the kernel, then the moves."""
+        kernel_key, moves_key = jax.random.split(key)
+        state, info = self.kernel.step(kernel_key, state)
+        Carry = tuple[Any, Array, Array]
+
+        def move(index: Array, carry: Carry) -> Carry:
+            moving, accepted, nonfinite = carry
+            moving, told = self.move.step(jax.random.fold_in(moves_key, index), moving)
+            return moving, accepted + told.accepted.astype(accepted.dtype), nonfinite | told.nonfinite
+
+        start = (self.move.init(state.x), jnp.zeros_like(info.acceptance), info.nonfinite)
+        moving, accepted, nonfinite = jax.lax.fori_loop(0, self.number, move, start)
+        moves = accepted / np.asarray(self.number, accepted.dtype)
+        # What the kernel keeps about the configuration before the moves is computed anew.
+        told = MovesInfo(info.acceptance, info.accepted, info.energy_change, nonfinite, moves)
+        return self.kernel.init(moving.x), told

@@ -1,0 +1,63 @@
+"""Conjugate gradients for all chains at once."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Complex, Float, Int
+
+from dlhmc.geometry.contract import PerChain
+
+Vector = Complex[Array, "*field chain"]
+
+
+class Solution(NamedTuple):
+    """x with A x ≈ b."""
+
+    x: Vector
+    #: of the chain that took longest
+    iterations: Int[Array, ""]
+    converged: Bool[Array, " chain"]
+
+
+def conjugate_gradient(matrix: Callable[[Vector], Vector], b: Vector, residual: float, most: int) -> Solution:
+    """Solve A x = b for a Hermitian, positive A until |b − A x| < residual·|b| in each chain, from x = 0.
+
+    A chain that has converged is left as it is: what it gets does not depend on the others. From 0 and not from an
+    earlier solution, because forces must be functions of the configuration alone for a trajectory to be reversible.
+    """
+    Carry = tuple[Int[Array, ""], Vector, Vector, Vector, PerChain]
+    wanted = jnp.square(jnp.asarray(residual, b.real.dtype)) * _norm(b)
+
+    def unfinished(carry: Carry) -> Bool[Array, ""]:
+        count, *_, rho = carry
+        return (count < most) & jnp.any(rho > wanted)
+
+    def iterate(carry: Carry) -> Carry:
+        count, x, r, p, rho = carry
+        ap = matrix(p)
+        going = rho > wanted
+        alpha = jnp.where(going, rho / _positive(_dot(p, ap)), 0)
+        x, r = x + alpha * p, r - alpha * ap
+        rho_new = jnp.where(going, _norm(r), rho)
+        beta = jnp.where(going, rho_new / _positive(rho), 0)
+        return count + 1, x, r, jnp.where(going, r + beta * p, p), rho_new
+
+    start = (jnp.zeros((), jnp.int32), jnp.zeros_like(b), b, b, _norm(b))
+    count, x, _, _, rho = jax.lax.while_loop(unfinished, iterate, start)
+    return Solution(x, count, rho <= wanted)
+
+
+def _dot(a: Vector, b: Vector) -> PerChain:
+    terms = a.real * b.real + a.imag * b.imag
+    return jnp.sum(terms, axis=tuple(range(terms.ndim - 1)))
+
+
+def _norm(a: Vector) -> PerChain:
+    return _dot(a, a)
+
+
+def _positive(number: Float[Array, " chain"]) -> Float[Array, " chain"]:
+    """Where a chain is done, or has failed, it may be 0."""
+    return jnp.where(number > 0, number, 1)

@@ -1,0 +1,115 @@
+"""The Schwinger model as the rest of the package sees it. Free of heavy imports."""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+from msgspec import Meta
+
+from dlhmc.errors import Setting, UserError
+from dlhmc.settings import Count, Positive
+from dlhmc.theories.contract import CouplingSchedules, Moves, Rivals, TargetSettings, Theory
+from dlhmc.theories.gauge.theory import Beta, BetaSchedule
+from dlhmc.theories.u1.theory import Hits, HmcWithHits, U1Theory
+
+if TYPE_CHECKING:
+    from dlhmc.report.figures import Figures
+    from dlhmc.targets import Target
+
+_EvenSide = Annotated[int, Meta(ge=2, le=10_000, multiple_of=2)]
+
+
+@dataclasses.dataclass(frozen=True)
+class SchwingerSettings(TargetSettings):
+    """Lattice, couplings, flavours, and how precisely the Dirac equation is solved."""
+
+    told_by_shape: ClassVar[tuple[str, ...]] = ("lattice",)
+
+    lattice: tuple[_EvenSide, _EvenSide] = (16, 16)
+    """Lx Lt, even sides of the lattice; fermions are antiperiodic along the second"""
+    beta: Beta = 2.0
+    """inverse coupling"""
+    mass: Annotated[float, Meta(gt=-2, le=1e4)] | None = None
+    """bare mass m of the fermions"""
+    kappa: Positive | None = None
+    """hopping parameter 1/(2m + 4), in place of the mass; 0.276 if neither is given"""
+    flavours: Annotated[int, Meta(ge=2, le=16, multiple_of=2)] = 2
+    """flavours of one mass, an even number"""
+    residual: Annotated[float, Meta(gt=0, lt=1)] = 1e-6
+    """relative residual of the solver in accept/reject"""
+    force_residual: Annotated[float, Meta(gt=0, lt=1)] = 1e-5
+    """relative residual of the solver in forces"""
+    most_iterations: Count = 2000
+    """iterations after which the solver gives up, and the proposal is rejected"""
+
+    def __post_init__(self) -> None:
+        """One mass."""
+        super().__post_init__()
+        if self.mass is not None and self.kappa is not None:
+            raise UserError("Give ", Setting("mass"), " or ", Setting("kappa"), ", not both.")
+
+    @property
+    def bare_mass(self) -> float:
+        """By whichever was given."""
+        return 0.5 / (self.kappa or 0.276) - 2 if self.mass is None else self.mass
+
+    def build(self) -> "Target":
+        """The target."""
+        from dlhmc.theories.schwinger.schwinger import Schwinger
+
+        return Schwinger(
+            self.lattice,
+            self.beta,
+            self.bare_mass,
+            flavours=self.flavours,
+            residual=self.residual,
+            force_residual=self.force_residual,
+            most_iterations=self.most_iterations,
+        )
+
+    @property
+    def label(self) -> str:
+        """16x16-b2-m-0.188."""
+        return f"{'x'.join(map(str, self.lattice))}-b{self.beta:g}-m{self.bare_mass:.4g}"
+
+
+class SchwingerTheory(Theory):
+    """U(1) with Wilson fermions in two dimensions."""
+
+    name: ClassVar[str] = "schwinger"
+    title: ClassVar[str] = "Schwinger model: U(1) gauge theory with dynamical fermions"
+    settings: ClassVar[type[TargetSettings]] = SchwingerSettings
+    network: ClassVar[str] = "defect"
+    moves: ClassVar[type[Moves]] = Hits
+    schedules: ClassVar[type[CouplingSchedules]] = BetaSchedule
+    rivals: ClassVar[type[Rivals]] = HmcWithHits
+    # Learned proposals move the charge, and HMC all that they leave as it is.
+    alternate: ClassVar[int] = 1
+    models_of: ClassVar[tuple[str, ...]] = ("u1",)
+    symbols: ClassVar[Mapping[str, str]] = {**U1Theory.symbols, "mass": "m"}
+
+    def describe(self, target: "Target") -> SchwingerSettings | None:
+        """Where it has no pseudofermions and has not been annealed."""
+        from dlhmc.theories.schwinger.schwinger import Schwinger
+
+        if type(target) is not Schwinger or target.phi is not None or float(target.gamma) != 1:
+            return None
+        names = ("flavours", "residual", "force_residual", "most_iterations")
+        settings = {name: getattr(target, name) for name in names}
+        return SchwingerSettings(target.lattice, float(str(target.beta)), float(str(target.mass)), **settings)
+
+    def figures(self, described: Mapping[str, Any]) -> "Figures":
+        """Those of the gauge field."""
+        from dlhmc.theories.u1.figures import U1Figures
+
+        return U1Figures()
+
+    def from_shape(self, shape: tuple[int, ...], settings: Mapping[str, Any]) -> SchwingerSettings | None:
+        """Links as in U(1): an array alone does not tell that there are fermions, so the target must be named."""
+        return None
+
+    def examples(self) -> "Mapping[str, Callable[[], Target]]":
+        """A small lattice."""
+        from dlhmc.theories.schwinger.schwinger import Schwinger
+
+        return {"schwinger": lambda: Schwinger((4, 6), 2.0, 0.1)}
