@@ -40,14 +40,14 @@ class Dirac(NamedTuple):
         """Of these links."""
         last = np.arange(x.shape[2]) == x.shape[2] - 1
         sign = jnp.asarray(np.where(last, -1.0, 1.0), x.dtype)[:, None]
-        sine, cosine = trig.sin_cos(x)
+        sine, cosine = (jnp.stack([part[0], sign * part[1]]) for part in trig.sin_cos(x))
         links = jax.lax.complex(cosine, sine)
-        links = jnp.stack([links[0], sign * links[1]])
         return cls(_sites(links, 0), _sites(links, 1), mass.astype(x.dtype) + 2)
 
     def apply(self, psi: Spinor) -> Spinor:
         """Â ψ."""
-        return self.diagonal * psi - self._hop(self._hop(psi, 1), 0) / self.diagonal
+        diagonal = self.diagonal.astype(psi.dtype)
+        return diagonal * psi - self._hop(self._hop(psi, 1), 0) / diagonal
 
     def adjoint(self, psi: Spinor) -> Spinor:
         """Â†ψ = γ₅ Â γ₅ ψ."""

@@ -38,10 +38,10 @@ def conjugate_gradient(matrix: Callable[[Vector], Vector], b: Vector, residual: 
         count, x, r, p, rho = carry
         ap = matrix(p)
         going = rho > wanted
-        alpha = jnp.where(going, rho / _positive(_dot(p, ap)), 0)
+        alpha = jnp.where(going, rho / _positive(_dot(p, ap)), 0).astype(p.dtype)
         x, r = x + alpha * p, r - alpha * ap
         rho_new = jnp.where(going, _norm(r), rho)
-        beta = jnp.where(going, rho_new / _positive(rho), 0)
+        beta = jnp.where(going, rho_new / _positive(rho), 0).astype(p.dtype)
         return count + 1, x, r, jnp.where(going, r + beta * p, p), rho_new
 
     start = (jnp.zeros((), jnp.int32), jnp.zeros_like(b), b, b, _norm(b))

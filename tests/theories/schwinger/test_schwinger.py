@@ -1,0 +1,217 @@
+"""The Schwinger model: forces, pseudofermions, and samplers that agree with reweighted exact draws."""
+
+import functools
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import dlhmc
+from dlhmc import HMC, Alternating, InstantonHits, Schwinger, reweighted
+from dlhmc.theories.schwinger import dirac
+from unoptimised import unoptimised
+
+
+def start(target, chains, seed=0):
+    return target.start(jax.random.key(seed), "hot", chains, jnp.dtype(jnp.result_type(float)))
+
+
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize("flavours", [2, 4])
+def test_the_force_of_pseudofermions(flavours):
+    """Against finite differences of their action, solved to the last digits."""
+    target = Schwinger((4, 2), 2.0, -0.05, flavours=flavours, residual=1e-13, force_residual=1e-13)
+    x = start(target, 2)
+    drawn = target.refresh(jax.random.key(1), x)
+    force, action = unoptimised(drawn.force)(x), unoptimised(drawn.action)
+    for place in ((0, 1, 1), (1, 3, 1), (1, 0, 0)):
+        step = jnp.zeros_like(x).at[place].set(1e-5)
+        difference = (action(x + step) - action(x - step)) / 2e-5
+        np.testing.assert_allclose(force[place], difference, rtol=1e-7, atol=1e-7)
+    parts = sum(part(x) for part in drawn.forces())
+    np.testing.assert_allclose(parts, force, atol=1e-12)
+
+
+@pytest.mark.usefixtures("x64")
+def test_pseudofermions_stand_for_the_determinant():
+    """φ drawn at x has the action |η|², and its weight at x′ averages to the ratio of determinants."""
+    target = Schwinger((2, 2), 1.0, 0.3)
+    x, step = (jnp.broadcast_to(start(target, 1, seed), (2, 2, 2, 20_000)) for seed in (1, 2))
+    other = x + 0.1 * step
+    drawn = target.refresh(jax.random.key(3), x)
+    change = unoptimised(lambda t: t.action(other) - t.action(x))
+    weights = np.exp(-np.asarray(change(drawn)))
+    expected = np.exp(-float(change(target)[0]))
+    # Independent draws: 4 σ is exceeded with probability 6e-5 at a new seed.
+    assert abs(weights.mean() - expected) < 4 * weights.std() / np.sqrt(weights.size)
+    # Sums of 8 exponential variables, two for each even site and spin.
+    terms = np.asarray(drawn.action(x) - target.quenched().action(x))
+    assert abs(terms.mean() - 4) < 4 * 2 / np.sqrt(terms.size)
+
+
+def test_a_solver_that_gives_up_rejects():
+    target = Schwinger((4, 4), 2.0, -0.1, most_iterations=2)
+    kernel = HMC(target, 0.1, 2)
+    x = start(target, 4)
+    state, info = eqx.filter_jit(kernel.step)(jax.random.key(1), kernel.init(x))
+    assert info.nonfinite.all()
+    np.testing.assert_array_equal(state.x, x)
+
+
+@pytest.mark.parametrize(
+    ("lattice", "settings", "message"),
+    [
+        ((4, 3), {"mass": 0.1}, "even sides"),
+        ((4, 4), {"mass": 0.1, "flavours": 3}, "an even number"),
+        ((4, 4), {}, "give the mass"),
+        ((4, 4), {"mass": 0.1, "kappa": 0.25}, "not both"),
+    ],
+)
+def test_what_cannot_be(lattice, settings, message):
+    with pytest.raises(ValueError, match=message):
+        Schwinger(lattice, 2.0, **settings)
+
+
+TARGET = Schwinger((4, 4), 2.0, kappa=0.276)
+
+
+def measured(x):
+    """What samplers are judged by; the Polyakov loop in time sees whether fermions are antiperiodic."""
+    return TARGET.test_functions(x) | {"polyakov": TARGET.polyakov_loops(x)[1, 0]}
+
+
+@functools.cache
+def truth():
+    """No Markov chain, and nothing of the samplers but the determinant, which test_dirac.py checks."""
+    return reweighted(TARGET, 40_000, functions=measured)
+
+
+@functools.cache
+def equilibrium():
+    """Exact draws of the gauge theory, picked by the weight of the determinant."""
+    x = TARGET.quenched().exact_draws().draw(jax.random.key(5), 16_000, jnp.dtype(jnp.float32))
+    weights = 2 * np.asarray(unoptimised(TARGET.log_determinant)(x), np.float64)
+    weights = np.exp(weights - weights.max())
+    picked = np.random.default_rng(6).choice(weights.size, 4000, p=weights / weights.sum())
+    return x[..., picked]
+
+
+def pulls(kernel):
+    """How far plaquette and charge are from the truth after a few steps from equilibrium, in standard errors."""
+
+    @eqx.filter_jit
+    def run(kernel, x):
+        keys = jax.random.split(jax.random.key(7), 6)
+        state = jax.lax.scan(lambda state, key: (kernel.step(key, state)[0], None), kernel.init(x), keys)[0]
+        return measured(state.x)
+
+    found = run(kernel, equilibrium())
+    pulls = {}
+    for name, exact in truth().means.items():
+        values = np.asarray(found[name], np.float64)
+        # The same draw may have been picked several times: about a quarter of the draws carry the weight.
+        error = np.hypot(exact.error, 1.3 * values.std() / np.sqrt(values.size))
+        pulls[name] = (values.mean() - exact.value) / error
+    return pulls
+
+
+class Periodic(Schwinger):
+    """Fermions that are periodic in time."""
+
+    def refresh(self, key, x):
+        return super().refresh(key, _turned(x))
+
+    def local_action(self, x):
+        turned = _turned(x)
+        return super().local_action(turned)
+
+    def force(self, x):
+        return super().force(_turned(x))
+
+    def forces(self):
+        return tuple(lambda x, part=part: part(_turned(x)) for part in super().forces())
+
+
+def _turned(x):
+    """Another sign for the last links in time; the plaquettes do not change."""
+    return x.at[1, :, -1].add(np.pi)
+
+
+class Once(Schwinger):
+    """One flavour in place of two, in accept/reject."""
+
+    def local_action(self, x):
+        gauge = super().local_action(x)
+        return gauge if self.phi is not None else gauge.at[0, -1].multiply(0.5)
+
+
+class Inverted(Schwinger):
+    """The ratio of determinants upside down."""
+
+    def local_action(self, x):
+        gauge = super().local_action(x)
+        return gauge if self.phi is not None else gauge.at[0, -1].multiply(-1)
+
+
+class Stale(Schwinger):
+    """Pseudofermions that never change."""
+
+    def refresh(self, key, x):
+        return super().refresh(jax.random.key(0), x)
+
+
+def hmc(target=TARGET):
+    return HMC(target, 0.15, 5, inner_steps=2)
+
+
+KERNELS = {
+    "HMC": hmc,
+    "HMC and hits": lambda: InstantonHits(hmc(), 1),
+    "HMC and defect layers": lambda: Alternating(hmc(), dlhmc.load_kernel("u1-b2", TARGET), 1),
+}
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("name", [pytest.param("HMC and hits", marks=pytest.mark.slow), "HMC", "HMC and defect layers"])
+def test_samplers_agree_with_reweighting(name):
+    """Four means that depend on each other: 4 σ is exceeded with probability below 3e-4 at a new seed."""
+    found = pulls(KERNELS[name]())
+    assert max(map(abs, found.values())) < 4, found
+
+
+def at(kind):
+    return kind((4, 4), 2.0, kappa=0.276)
+
+
+BROKEN = {
+    "periodic fermions": lambda: hmc(at(Periodic)),
+    "one flavour": lambda: InstantonHits(hmc(at(Once)), 1),
+    "ratio inverted": lambda: InstantonHits(hmc(at(Inverted)), 1),
+    "stale pseudofermions": lambda: hmc(at(Stale)),
+}
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("name", [n if n == "one flavour" else pytest.param(n, marks=pytest.mark.slow) for n in BROKEN])
+def test_broken_samplers_do_not(name):
+    found = pulls(BROKEN[name]())
+    assert max(map(abs, found.values())) > 6, found
+
+
+def test_reweighting():
+    """Means of all that is asked for, with the weight that the determinant has."""
+    light, heavy = (reweighted(Schwinger((2, 2), 1.0, mass), 3000) for mass in (-0.2, 50.0))
+    assert heavy.effective_fraction > 0.999
+    assert light.effective_fraction < 0.9
+    # Fermions that are heavy leave the gauge theory alone.
+    quenched = dlhmc.U1((2, 2), 1.0).exact()
+    for name, mean in heavy.means.items():
+        assert abs(mean.value - quenched[name]) < 4 * mean.error, name
+
+
+def test_the_determinant_is_what_is_reweighted_by(monkeypatch):
+    """A Dirac operator without its hops gives no weight at all."""
+    monkeypatch.setattr(dirac.Dirac, "_hop", lambda self, psi, to: jnp.zeros_like(psi))
+    assert reweighted(Schwinger((2, 2), 1.0, -0.2), 1000).effective_fraction > 0.999
