@@ -7,16 +7,17 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from msgspec import Meta
 
 from dlhmc.errors import Setting, UserError
-from dlhmc.settings import Count, Positive
+from dlhmc.settings import Amount, Count, Positive
 from dlhmc.theories.contract import CouplingSchedules, Moves, Rivals, TargetSettings, Theory
 from dlhmc.theories.gauge.theory import Beta, BetaSchedule
-from dlhmc.theories.u1.theory import Hits, HmcWithHits, U1Theory
+from dlhmc.theories.u1.theory import HmcWithHits, U1Theory
 
 if TYPE_CHECKING:
+    from dlhmc.kernels import Kernel
     from dlhmc.report.figures import Figures
     from dlhmc.targets import Target
 
-_EvenSide = Annotated[int, Meta(ge=2, le=10_000, multiple_of=2)]
+_Side = Annotated[int, Meta(ge=2, le=10_000)]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,7 +26,7 @@ class SchwingerSettings(TargetSettings):
 
     told_by_shape: ClassVar[tuple[str, ...]] = ("lattice",)
 
-    lattice: tuple[_EvenSide, _EvenSide] = (16, 16)
+    lattice: tuple[_Side, _Side] = (16, 16)
     """Lx Lt, even sides of the lattice; fermions are antiperiodic along the second"""
     beta: Beta = 2.0
     """inverse coupling"""
@@ -33,7 +34,7 @@ class SchwingerSettings(TargetSettings):
     """bare mass m of the fermions"""
     kappa: Positive | None = None
     """hopping parameter 1/(2m + 4), in place of the mass; 0.276 if neither is given"""
-    flavours: Annotated[int, Meta(ge=2, le=16, multiple_of=2)] = 2
+    flavours: Annotated[int, Meta(ge=2, le=16)] = 2
     """flavours of one mass, an even number"""
     residual: Annotated[float, Meta(gt=0, lt=1)] = 1e-6
     """relative residual of the solver in accept/reject"""
@@ -43,8 +44,10 @@ class SchwingerSettings(TargetSettings):
     """iterations after which the solver gives up, and the proposal is rejected"""
 
     def __post_init__(self) -> None:
-        """One mass."""
+        """Even sides, an even number of flavours, one mass."""
         super().__post_init__()
+        self.require(not any(side % 2 for side in self.lattice), "lattice", "two even numbers")
+        self.require(self.flavours % 2 == 0, "flavours", "an even number up to 16")
         if self.mass is not None and self.kappa is not None:
             raise UserError("Give ", Setting("mass"), " or ", Setting("kappa"), ", not both.")
 
@@ -73,6 +76,25 @@ class SchwingerSettings(TargetSettings):
         return f"{'x'.join(map(str, self.lattice))}-b{self.beta:g}-m{self.bare_mass:.4g}"
 
 
+@dataclasses.dataclass(frozen=True)
+class HitsWithDeterminant(Moves):
+    """Instanton hits, with the fermion determinant in accept/reject."""
+
+    hits: Amount = 0
+    """instanton hits after each trajectory"""
+
+    def applied(self, kernel: "Kernel") -> "Kernel":
+        """The kernel with hits after each of its steps."""
+        from dlhmc.theories.u1.hits import InstantonHits
+
+        return InstantonHits(kernel, self.hits) if self.hits else kernel
+
+    @property
+    def label(self) -> str:
+        """hits1."""
+        return f"hits{self.hits}" if self.hits else ""
+
+
 class SchwingerTheory(Theory):
     """U(1) with Wilson fermions in two dimensions."""
 
@@ -80,7 +102,7 @@ class SchwingerTheory(Theory):
     title: ClassVar[str] = "Schwinger model: U(1) gauge theory with dynamical fermions"
     settings: ClassVar[type[TargetSettings]] = SchwingerSettings
     network: ClassVar[str] = "defect"
-    moves: ClassVar[type[Moves]] = Hits
+    moves: ClassVar[type[Moves]] = HitsWithDeterminant
     schedules: ClassVar[type[CouplingSchedules]] = BetaSchedule
     rivals: ClassVar[type[Rivals]] = HmcWithHits
     # Learned proposals move the charge, and HMC all that they leave as it is.
@@ -103,10 +125,6 @@ class SchwingerTheory(Theory):
         from dlhmc.theories.u1.figures import U1Figures
 
         return U1Figures()
-
-    def from_shape(self, shape: tuple[int, ...], settings: Mapping[str, Any]) -> SchwingerSettings | None:
-        """Links as in U(1): an array alone does not tell that there are fermions, so the target must be named."""
-        return None
 
     def examples(self) -> "Mapping[str, Callable[[], Target]]":
         """A small lattice."""
