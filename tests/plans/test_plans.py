@@ -76,8 +76,8 @@ def test_defaults_depend_on_the_target():
     assert (other["rule"], other["loss"]) == ("affine", "jump")
     with pytest.raises(UserError, match="loss charge is not for this target: use jump"):
         TrainPlan.from_table({"target": "mixture", "loss": "charge"})
-    with pytest.raises(UserError, match="beta is for the target u1"):
-        TrainPlan.from_table({"target": "mixture", "beta": 2.0})
+    with pytest.raises(UserError, match="beta is for the targets u1, u2, su2, su3, schwinger, not"):
+        TrainPlan.from_table({"target": "mixture", "beta": 3.0})
 
 
 def test_hyphens_and_whole_numbers_are_understood(tmp_path):

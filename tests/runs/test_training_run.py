@@ -282,7 +282,7 @@ def test_bad_settings(settings):
 )
 def test_settings_that_would_be_ignored_are_refused(network, settings):
     with pytest.raises(
-        UserError, match=f"^{next(iter(settings))} is for the network .*, not for this run: leave it out"
+        UserError, match=f"^{next(iter(settings))} is for the networks? .*, not for this run: leave it out"
     ):
         TrainPlan.from_table({"network": network} | settings)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from dlhmc.errors import Setting, UserError
 from dlhmc.settings import Settings, hints_of, require_known
@@ -33,14 +33,29 @@ def require_in_place(table: Mapping[str, Any], known: Sequence[str], where: str)
             raise out_of_place(key, owners)
 
 
-def out_of_place(key: str, owners: Iterable[str]) -> UserError:
+class Owner(NamedTuple):
+    """Whom a setting is for: a network, or a target in what is done with it."""
+
+    kind: str
+    what: str
+    name: str
+
+
+def out_of_place(key: str, owners: Iterable[Owner]) -> UserError:
     """What to say of a setting that would be ignored."""
-    return UserError(f"{Setting(key)} is for {' and '.join(owners)}, not for this run: leave it out.")
+    groups: dict[tuple[str, str], list[str]] = {}
+    for kind, what, name in owners:
+        groups.setdefault((kind, what), []).append(name)
+    parts = [
+        f"the {kind}{'s' if len(names) > 1 else ''} {', '.join(names)}{what}" for (kind, what), names in groups.items()
+    ]
+    return UserError(f"{Setting(key)} is for {' and '.join(parts)}, not for this run: leave it out.")
 
 
-def owners_of(key: str) -> dict[str, type[Settings]]:
+def owners_of(key: str) -> dict[Owner, type[Settings]]:
     """Whom a setting is for, and the class that has it: theories and networks."""
-    found: dict[str, type[Settings]] = {f"the network {name}": kind for name, kind in registry.architectures().items()}
+    architectures = registry.architectures().items()
+    found: dict[Owner, type[Settings]] = {Owner("network", "", name): kind for name, kind in architectures}
     for theory in registry.all_theories():
         kinds = {
             "": theory.settings,
@@ -48,7 +63,7 @@ def owners_of(key: str) -> dict[str, type[Settings]]:
             " in measuring": theory.occasional,
             " in training": theory.schedules,
         }
-        found |= {f"the target {theory.name}{what}": kind for what, kind in kinds.items()}
+        found |= {Owner("target", what, theory.name): kind for what, kind in kinds.items()}
     return {owner: kind for owner, kind in found.items() if key in hints_of(kind)}
 
 
