@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from msgspec import Meta
@@ -166,6 +167,7 @@ class GaugeTheory(Theory):
     schedules: ClassVar[type[CouplingSchedules]] = BetaSchedule
     rivals: ClassVar[type[Rivals]] = HeatBathRival
     occasional: ClassVar[type[Occasional]] = Flow
+    models: ClassVar[Path | None] = Path(__file__).parent / "trained"
     symbols: ClassVar[Mapping[str, str]] = {
         "beta": "β",
         "plaquette": "⟨Re tr P/N⟩",
