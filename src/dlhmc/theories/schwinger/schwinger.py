@@ -51,6 +51,8 @@ class Schwinger(U1):
     residual: float = eqx.field(static=True)
     force_residual: float = eqx.field(static=True)
     most_iterations: int = eqx.field(static=True)
+    #: about ⟨Q²⟩: which way learned proposals rather go; they are exact for any number
+    expected_charge_squared: float | None = eqx.field(static=True)
     keeps_determinant: bool = eqx.field(static=True)
 
     def __init__(
@@ -64,6 +66,7 @@ class Schwinger(U1):
         residual: float = 1e-6,
         force_residual: float = 1e-5,
         most_iterations: int = 2000,
+        expected_charge_squared: float | None = None,
         keeps_determinant: bool = False,
     ) -> None:
         if any(side % 2 for side in lattice):
@@ -79,7 +82,8 @@ class Schwinger(U1):
         super().__init__(lattice, beta)
         self.mass = leaf(mass)
         self.flavours, self.residual, self.force_residual = flavours, residual, force_residual
-        self.most_iterations, self.phi, self.keeps_determinant = most_iterations, None, keeps_determinant
+        self.most_iterations, self.expected_charge_squared = most_iterations, expected_charge_squared
+        self.phi, self.keeps_determinant = None, keeps_determinant
 
     @property
     def kappa(self) -> float:
@@ -100,7 +104,16 @@ class Schwinger(U1):
             residual=self.residual,
             force_residual=self.force_residual,
             most_iterations=self.most_iterations,
+            expected_charge_squared=self.expected_charge_squared,
             keeps_determinant=True,
+        )
+
+    def charge_variance(self, dtype: jnp.dtype) -> Float[Array, ""]:
+        """As given, or that of the gauge theory: fermions make it smaller, by how much depends on their mass."""
+        return (
+            super().charge_variance(dtype)
+            if self.expected_charge_squared is None
+            else jnp.asarray(self.expected_charge_squared, dtype)
         )
 
     @rng.by_chain

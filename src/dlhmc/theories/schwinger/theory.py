@@ -42,6 +42,8 @@ class SchwingerSettings(TargetSettings):
     """relative residual of the solver in forces"""
     most_iterations: Count = 2000
     """iterations after which the solver gives up, and the proposal is rejected"""
+    expected_charge_squared: Positive | None = None
+    """about ⟨Q²⟩, to which learned proposals are fitted; they are exact for any number"""
 
     def __post_init__(self) -> None:
         """Even sides, an even number of flavours, one mass."""
@@ -68,6 +70,7 @@ class SchwingerSettings(TargetSettings):
             residual=self.residual,
             force_residual=self.force_residual,
             most_iterations=self.most_iterations,
+            expected_charge_squared=self.expected_charge_squared,
         )
 
     @property
@@ -116,7 +119,7 @@ class SchwingerTheory(Theory):
 
         if type(target) is not Schwinger or target.phi is not None or float(target.gamma) != 1:
             return None
-        names = ("flavours", "residual", "force_residual", "most_iterations")
+        names = ("flavours", "residual", "force_residual", "most_iterations", "expected_charge_squared")
         settings = {name: getattr(target, name) for name in names}
         return SchwingerSettings(target.lattice, float(str(target.beta)), float(str(target.mass)), **settings)
 
