@@ -77,6 +77,7 @@ def test_on_the_command_line(name, settings, training, tmp_path, monkeypatch, ca
     assert name in (tmp_path / "page.html").read_text()
 
 
+@pytest.mark.slow
 def test_hits_and_defects_work_for_any_action_of_plaquettes():
     target = Villain((4, 4), 1.5)
     amount = {"chains": 8, "trajectories": 20, "warmup": 10, "progress": False}
@@ -107,6 +108,7 @@ def test_defects_are_exact_in_villains_theory():
         assert abs(one.value - other.value) < 4 * error, (name, str(one), str(other))
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 def test_learned_layers_move_by_the_group():
     """They are exact there, with weights that are not zero; they were not while they added."""

@@ -252,6 +252,7 @@ def test_in_a_terminal_progress_is_live():
     assert "written to run" in text
 
 
+@pytest.mark.slow
 def test_the_doctor_finds_this_machine_fit(capsys):
     assert cli.run(["doctor", "--json"]) == ExitCode.OK
     found = json.loads(capsys.readouterr().out)

@@ -124,6 +124,7 @@ class Stale(Halo):
         return Halo(jnp.full_like(x, 3))
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 def test_auxiliary_fields_are_refreshed_with_the_momenta():
     assert check_target(Halo()).skipped == ()

@@ -44,7 +44,7 @@ KERNELS = {
     "exact": lambda target: Exact(target, target.exact_draws()),
     "exact with hits": lambda target: InstantonHits(Exact(target, target.exact_draws()), 1),
 }
-QUICK = ("leapfrog", "hits")
+QUICK = ("hits",)
 
 
 # The largest lattice takes longest to compile, and finds no more.

@@ -110,6 +110,7 @@ def test_killed_and_terminated_and_still_the_same(tmp_path, launch):
     same_history(alone, run)
 
 
+@pytest.mark.slow
 def test_training_and_sampling_from_start_to_end(tmp_path, launch):
     """With progress on the first process only, and the model and the summary written once."""
     pair = launch(*TRAINING, "--out", str(tmp_path / "two"))

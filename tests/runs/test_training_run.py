@@ -178,6 +178,7 @@ def test_tensorboard_must_be_installed(tmp_path, monkeypatch):
     assert not (tmp_path / "x").exists()
 
 
+@pytest.mark.slow
 def test_sampling_with_a_model_at_another_coupling(finished, tmp_path):
     model = tmp_path / "model.npz"
     model.write_bytes(RunDirectory(finished).model.read_bytes())

@@ -91,7 +91,8 @@ def p_value_after(kernel, steps, chains=1500):
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("kernel", ["hmc", slow("heat bath")])
+@pytest.mark.slow
+@pytest.mark.parametrize("kernel", ["hmc", "heat bath"])
 def test_su3_reaches_the_exact_values(kernel):
     """Where a hot start is forgotten: what is left of it falls by a factor of two or more in each step."""
     assert p_value_after(KERNELS[kernel](wilson("su3", (4, 2), 5.0)), 40) > P_VALUE

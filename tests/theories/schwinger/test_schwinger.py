@@ -19,7 +19,7 @@ def start(target, chains, seed=0):
 
 
 @pytest.mark.usefixtures("x64")
-@pytest.mark.parametrize("flavours", [2, 4])
+@pytest.mark.parametrize("flavours", [2, pytest.param(4, marks=pytest.mark.slow)])
 def test_the_force_of_pseudofermions(flavours):
     """Against finite differences of their action, solved to the last digits."""
     target = Schwinger((4, 2), 2.0, -0.05, flavours=flavours, residual=1e-13, force_residual=1e-13)
@@ -174,7 +174,9 @@ KERNELS = {
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("name", [pytest.param("HMC and hits", marks=pytest.mark.slow), "HMC", "HMC and defect layers"])
+@pytest.mark.parametrize(
+    "name", [*(pytest.param(n, marks=pytest.mark.slow) for n in ("HMC", "HMC and hits")), "HMC and defect layers"]
+)
 def test_samplers_agree_with_reweighting(name):
     """Four means that depend on each other: 4 σ is exceeded with probability below 3e-4 at a new seed."""
     found = pulls(KERNELS[name]())
