@@ -27,7 +27,7 @@ from dlhmc.theories.u1.figures import U1Figures
 from dlhmc.theories.u1.reproduction.command import reproduce, resume
 from dlhmc.theories.u1.reproduction.settings import ReproduceSettings
 
-# Training, comparing and reporting, which it puts together, have tests of their own; this takes longest of all to set up.
+# Training, comparing and reporting, which it puts together, have tests of their own; this takes longest to set up.
 pytestmark = pytest.mark.slow
 
 PAPER = Path(__file__).parents[3] / "docs" / "results" / "paper-curves.toml"
