@@ -17,6 +17,7 @@ def test_killed_runs_end_as_if_they_had_not_been(tmp_path):
     assert counts["wrong"] == 0
 
 
+@pytest.mark.slow
 def test_mutated_files_are_refused_with_a_sentence(tmp_path, capsys):
     counts = fuzz.fuzz(tmp_path, inputs=200, seed=2)
     assert counts["wrong"] == 0, capsys.readouterr().out

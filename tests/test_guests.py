@@ -90,6 +90,7 @@ def test_hits_and_defects_work_for_any_action_of_plaquettes():
     assert moved.acceptance > 0.1
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 def test_defects_are_exact_in_villains_theory():
     """No exact draws there: two samplers must agree, from starts that have been forgotten."""

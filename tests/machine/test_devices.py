@@ -48,6 +48,7 @@ def in_strips(split, strip=(2, 2, 4, 8), row=4 * 8):
         assert math.prod(json.loads(shape[shape.index("[") :])) <= row
 
 
+@pytest.mark.slow
 def test_sampling_is_the_same_bit_for_bit(find):
     same_on(find("hmc")["hmc"], "124")
 

@@ -53,6 +53,7 @@ def test_ranks_find_a_wrong_temperature():
     assert result.p_value < 1e-9, result
 
 
+@pytest.mark.slow
 def test_ranks_find_a_kernel_that_is_not_reversible():
     assert check_ranks(Turns(0.0, 0.05), chains=10_001, seed=1).p_value > 1e-3
     assert check_ranks(Turns(0.1, 0.05), chains=10_001, seed=1).p_value < 1e-9

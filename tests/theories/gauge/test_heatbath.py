@@ -59,7 +59,7 @@ def slow(*values):
     ("group", "sides", "beta", "kernel"),
     [
         slow("u1", (4, 6), 2.0, "hmc"),
-        ("u1", (4, 6), 2.0, "heat bath"),
+        slow("u1", (4, 6), 2.0, "heat bath"),
         slow("su2", (4, 4), 3.0, "hmc"),
         slow("su2", (4, 4), 3.0, "heat bath"),
         ("u2", (4, 4), 6.0, "hmc"),
