@@ -11,7 +11,8 @@ from dlhmc.testing import check_ranks
 from dlhmc.theories.u1.wilson import U1
 from dlhmc.theories.vectors.gaussian import Gaussian
 
-pytestmark = pytest.mark.statistical
+# `check_stationarity`, which everything else relies on, is tested in the short run.
+pytestmark = [pytest.mark.statistical, pytest.mark.slow]
 
 
 class Faulty(HMC):
