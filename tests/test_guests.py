@@ -41,11 +41,12 @@ def summary(path):
     return json.loads((path / "summary.json").read_text())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "settings", "training"),
     [
         ("villain", ("--lattice", "2", "2"), ("--beta", "1.5", "--leapfrog-steps", "1")),
-        pytest.param("ring", (), ("--hidden", "4", "--leapfrog-steps", "1"), marks=pytest.mark.slow),
+        ("ring", (), ("--hidden", "4", "--leapfrog-steps", "1")),
     ],
 )
 def test_on_the_command_line(name, settings, training, tmp_path, monkeypatch, capsys):
