@@ -57,6 +57,10 @@ class SamplerSettings(Settings):
                     ".",
                 )
             object.__setattr__(self, "kernel", "dlhmc")
+        if self.alternate is not None and self.model is None:
+            raise UserError(
+                f"{Setting('alternate')} is for learned trajectories: give a {Setting('model')}, or leave it out."
+            )
         object.__setattr__(self, "model", absolute(self.model))
 
 

@@ -10,7 +10,6 @@ import pytest
 
 import dlhmc
 from dlhmc import HMC, Alternating, InstantonHits, Schwinger, reweighted
-from dlhmc.theories.schwinger import dirac
 from unoptimised import unoptimised
 
 
@@ -189,7 +188,7 @@ def at(kind):
 
 BROKEN = {
     "periodic fermions": lambda: hmc(at(Periodic)),
-    "one flavour": lambda: InstantonHits(hmc(at(Once)), 1),
+    "one flavour": lambda: InstantonHits(hmc(at(Once)), 3),
     "ratio inverted": lambda: InstantonHits(hmc(at(Inverted)), 1),
     "stale pseudofermions": lambda: hmc(at(Stale)),
 }
@@ -211,9 +210,3 @@ def test_reweighting():
     quenched = dlhmc.U1((2, 2), 1.0).exact()
     for name, mean in heavy.means.items():
         assert abs(mean.value - quenched[name]) < 4 * mean.error, name
-
-
-def test_the_determinant_is_what_is_reweighted_by(monkeypatch):
-    """A Dirac operator without its hops gives no weight at all."""
-    monkeypatch.setattr(dirac.Dirac, "_hop", lambda self, psi, to: jnp.zeros_like(psi))
-    assert reweighted(Schwinger((2, 2), 1.0, -0.2), 1000).effective_fraction > 0.999

@@ -41,6 +41,7 @@ def test_what_is_refused(capsys):
         ("--lattice 5 4", "--lattice is 5 4, but must be two even numbers"),
         ("--flavours 3", "--flavours is 3, but must be an even number"),
         ("--mass 0.1 --kappa 0.2", "Give --mass or --kappa, not both"),
+        ("--alternate 2", "--alternate is for learned trajectories: give a --model"),
         ("--model u1-b2 --target su2", "was trained for the target u1, not su2"),
     ):
         assert cli.run(["sample", "--target", "schwinger", *words.split()]) is ExitCode.BAD_INPUT

@@ -39,7 +39,7 @@ def reweighted(
         seed: of the draws.
         functions: what to average; the moments of the target if not given.
 
-    >>> target = Schwinger((2, 2), beta=1.0, kappa=0.1)
+    >>> target = Schwinger((2, 2), beta=1.0, kappa=0.05)
     >>> found = reweighted(target, draws=2000)
     >>> found.effective_fraction > 0.9
     True

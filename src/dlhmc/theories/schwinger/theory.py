@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from msgspec import Meta
 
@@ -14,7 +14,6 @@ from dlhmc.theories.u1.theory import HmcWithHits, U1Theory
 
 if TYPE_CHECKING:
     from dlhmc.kernels import Kernel
-    from dlhmc.report.figures import Figures
     from dlhmc.targets import Target
 
 _Side = Annotated[int, Meta(ge=2, le=10_000)]
@@ -122,12 +121,6 @@ class SchwingerTheory(Theory):
         names = ("flavours", "residual", "force_residual", "most_iterations", "expected_charge_squared")
         settings = {name: getattr(target, name) for name in names}
         return SchwingerSettings(target.lattice, float(str(target.beta)), float(str(target.mass)), **settings)
-
-    def figures(self, described: Mapping[str, Any]) -> "Figures":
-        """Those of the gauge field."""
-        from dlhmc.theories.u1.figures import U1Figures
-
-        return U1Figures()
 
     def examples(self) -> "Mapping[str, Callable[[], Target]]":
         """A small lattice."""
