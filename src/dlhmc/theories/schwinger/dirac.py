@@ -11,6 +11,7 @@ back, so that with a = m + 2
 Spinors are ψ[spin, i, j, chain] with a row of every other site: t = 2j + (i + parity) mod 2.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -24,6 +25,8 @@ from dlhmc.theories.u1.links import Links, shift
 
 #: on the sites of one parity
 Spinor = Complex[Array, "2 x half chain"]
+#: on all sites
+FullSpinor = Complex[Array, "2 x t chain"]
 #: U_μ on the sites of one parity
 HalfLinks = Complex[Array, "2 x half chain"]
 
@@ -64,6 +67,13 @@ class Dirac(NamedTuple):
         earlier = _in_time(there[1].conj() * (up - 1j * down), 1, to)
         return 0.5 * jnp.stack([ahead + behind + later + earlier, behind - ahead + 1j * (earlier - later)])
 
+    def solution(self, b: FullSpinor, solve: Callable[[Spinor], Spinor]) -> FullSpinor:
+        """D⁻¹b on all sites; `solve` is Â⁻¹ on the even ones: ψ_e = Â⁻¹(b_e + H_eo b_o/a), ψ_o = (b_o + H_oe ψ_e)/a."""
+        diagonal = self.diagonal.astype(b.dtype)
+        even, odd = _sites(b, 0), _sites(b, 1)
+        psi = solve(even + self._hop(odd, 0) / diagonal)
+        return _all_sites(psi, (odd + self._hop(psi, 1)) / diagonal)
+
     def matrix(self) -> Complex[Array, "chain row column"]:
         """Â as a dense matrix."""
         shape = self.even.shape[:-1]
@@ -83,6 +93,14 @@ def _sites(field: Complex[Array, "2 x t chain"], parity: int) -> HalfLinks:
     two, x, t, chains = field.shape
     pairs = field.reshape(two, x, t // 2, 2, chains)
     return jnp.where(_is_late(x, parity), pairs[..., 1, :], pairs[..., 0, :])
+
+
+def _all_sites(even: Spinor, odd: Spinor) -> FullSpinor:
+    """Both parities in the order of time."""
+    two, x, half, chains = even.shape
+    first_is_odd = _is_late(x, 0)
+    pairs = jnp.stack([jnp.where(first_is_odd, odd, even), jnp.where(first_is_odd, even, odd)], axis=3)
+    return pairs.reshape(two, x, 2 * half, chains)
 
 
 def _is_late(rows: int, parity: int) -> Array:

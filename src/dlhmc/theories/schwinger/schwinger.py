@@ -9,6 +9,7 @@ draws pseudofermions with its momenta (`refresh`): φ = Â η with η ~ e^{−|�
 noise of pseudofermions would have most of them rejected.
 """
 
+from collections.abc import Mapping
 from typing import ClassVar, Self
 
 import equinox as eqx
@@ -20,7 +21,7 @@ from jaxtyping import Array, ArrayLike, Complex, Float, Key
 from dlhmc.geometry.contract import PerChain
 from dlhmc.numerics import rng
 from dlhmc.numerics.leaves import leaf
-from dlhmc.targets.contract import Force, Symmetry
+from dlhmc.targets.contract import Force, Moment, Symmetry
 from dlhmc.theories.schwinger.dirac import Dirac, Spinor
 from dlhmc.theories.schwinger.solver import conjugate_gradient
 from dlhmc.theories.u1.links import LatticeTransformation, Links
@@ -38,6 +39,7 @@ class Schwinger(U1):
     0.0
     """
 
+    moments: ClassVar[Mapping[str, Moment]] = {**U1.moments, "susceptibility": Moment("susceptibility")}
     couplings: ClassVar[tuple[str, ...]] = ("beta", "mass")
     #: gauge steps for each step of the fermions, which cost much more and pull less
     inner_steps: ClassVar[int] = 4
@@ -139,13 +141,14 @@ class Schwinger(U1):
             fermions = jnp.zeros_like(gauge[:, :1]).at[0, 0].set(-self.flavours * self.log_determinant(x))
         else:
             dirac = Dirac.at(x, self.mass)
-            y = jnp.stack([self._solved(dirac, phi, self.residual)[1] for phi in self.phi])
+            y = jnp.stack([self.solved(dirac, phi)[1] for phi in self.phi])
             fermions = jnp.sum(y.real**2 + y.imag**2, axis=(0, 1))
         return jnp.concatenate([gauge, fermions], axis=1)
 
-    def _solved(self, dirac: Dirac, phi: Spinor, residual: float) -> tuple[Spinor, Spinor]:
+    def solved(self, dirac: Dirac, phi: Spinor, residual: float | None = None) -> tuple[Spinor, Spinor]:
         """X = (Â Â†)⁻¹ φ and Y = Â⁻¹ φ = Â†X; NaN where the solver gave up, which accept/reject rejects and counts."""
-        found = conjugate_gradient(lambda psi: dirac.apply(dirac.adjoint(psi)), phi, residual, self.most_iterations)
+        wanted = self.residual if residual is None else residual
+        found = conjugate_gradient(lambda psi: dirac.apply(dirac.adjoint(psi)), phi, wanted, self.most_iterations)
         x = jnp.where(found.converged, found.x, jnp.nan)
         return x, dirac.adjoint(x)
 
@@ -165,13 +168,18 @@ class Schwinger(U1):
         if self.phi is None:
             raise TypeError("there are no pseudofermions: refresh draws them")
         dirac = Dirac.at(x, self.mass)
-        pairs = [self._solved(dirac, phi, self.force_residual) for phi in self.phi]
+        pairs = [self.solved(dirac, phi, self.force_residual) for phi in self.phi]
 
         def work(x: Links) -> Float[Array, ""]:
             dirac = Dirac.at(x, self.mass)
             return -2 * jnp.sum(jnp.stack([jnp.sum((a.conj() * dirac.apply(b)).real) for a, b in pairs]))
 
         return jax.grad(work)(x)
+
+    def observables(self, x: Links) -> dict[str, PerChain]:
+        """Plaquette, both charges, and Q²/V, whose mean is the topological susceptibility."""
+        found = super().observables(x)
+        return found | {"susceptibility": found["charge"] ** 2 / self.volume}
 
     # What is known exactly about the pure gauge theory does not hold here.
 

@@ -8,13 +8,14 @@ from msgspec import Meta
 
 from dlhmc.errors import Setting, UserError
 from dlhmc.settings import Amount, Count, Positive
-from dlhmc.theories.contract import CouplingSchedules, Moves, Rivals, TargetSettings, Theory
+from dlhmc.theories.contract import CouplingSchedules, Moves, Occasional, Rivals, TargetSettings, Theory
 from dlhmc.theories.gauge.theory import Beta, BetaSchedule
 from dlhmc.theories.u1.theory import HmcWithHits, U1Theory
 
 if TYPE_CHECKING:
     from dlhmc.kernels import Kernel
     from dlhmc.targets import Target
+    from dlhmc.targets.contract import Observables
 
 _Side = Annotated[int, Meta(ge=2, le=10_000)]
 
@@ -97,6 +98,28 @@ class HitsWithDeterminant(Moves):
         return f"hits{self.hits}" if self.hits else ""
 
 
+@dataclasses.dataclass(frozen=True)
+class Mesons(Occasional):
+    """Condensate and correlators."""
+
+    correlators: bool = False
+    """measure the condensate and the correlators of pion and eta"""
+    sources: Annotated[int, Meta(ge=0, le=1000)] = 0
+    """random sources on each time slice, at least 2, for lattices beyond 32×32; 0 for all propagators exactly"""
+
+    def __post_init__(self) -> None:
+        """Products of two sources."""
+        super().__post_init__()
+        self.require(self.sources != 1, "sources", "0, or from 2 to 1000")
+
+    def observables(self, target: "Target") -> "Observables | None":
+        """Those asked for."""
+        from dlhmc.theories.schwinger.mesons import MesonObservables
+        from dlhmc.theories.schwinger.schwinger import Schwinger
+
+        return MesonObservables(target, self.sources) if self.correlators and isinstance(target, Schwinger) else None
+
+
 class SchwingerTheory(Theory):
     """U(1) with Wilson fermions in two dimensions."""
 
@@ -107,10 +130,20 @@ class SchwingerTheory(Theory):
     moves: ClassVar[type[Moves]] = HitsWithDeterminant
     schedules: ClassVar[type[CouplingSchedules]] = BetaSchedule
     rivals: ClassVar[type[Rivals]] = HmcWithHits
+    occasional: ClassVar[type[Occasional]] = Mesons
     # Learned proposals move the charge, and HMC all that they leave as it is.
     alternate: ClassVar[int] = 1
     models_of: ClassVar[tuple[str, ...]] = ("u1",)
-    symbols: ClassVar[Mapping[str, str]] = {**U1Theory.symbols, "mass": "m"}
+    symbols: ClassVar[Mapping[str, str]] = {
+        **U1Theory.symbols,
+        "mass": "m",
+        "susceptibility": "χ_{top}",
+        "condensate": "Re tr D^{−1}/V",
+        "pion": "C_{π}(t)",
+        "eta": "C_{η}(t)",
+        "pion_mass": "M_{π}",
+        "eta_mass": "M_{η}",
+    }
 
     def describe(self, target: "Target") -> SchwingerSettings | None:
         """Where it has no pseudofermions and has not been annealed."""
