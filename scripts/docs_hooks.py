@@ -65,7 +65,7 @@ def _options() -> str:
     pages: list[list[str]] = []
     for name in commands():
         pages += [[name], *(others if name == "train" else [])]
-    return "\n\n".join(f"## {' '.join(page)}\n\n```text\n{_help([*page, '--help'])}```" for page in pages)
+    return "\n\n".join(f"## {' '.join(page)}\n\n```text\n{_help([*page, '--help-all'])}```" for page in pages)
 
 
 def _help(arguments: list[str]) -> str:

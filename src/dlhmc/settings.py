@@ -14,7 +14,7 @@ import types
 import typing
 from collections.abc import Hashable, Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 import msgspec
 import tomli_w
@@ -25,6 +25,24 @@ from dlhmc.storage.files import read_text
 
 T = TypeVar("T")
 S = TypeVar("S", bound="Settings")
+
+
+@dataclasses.dataclass(frozen=True)
+class Listed:
+    """Where the help of the command line lists a setting, if not where its class is."""
+
+    section: str = ""
+    #: in the long help alone
+    advanced: bool = False
+    #: what each of a few values means
+    choices: tuple[tuple[str, str], ...] = ()
+
+
+#: marks of fields: `Advanced[int]`
+Advanced = Annotated[T, Listed(advanced=True)]
+OfMachine = Annotated[T, Listed("machine")]
+What = Annotated[T, Listed("what")]
+HowMuch = Annotated[T, Listed("how much")]
 # Trajectories and steps are counted in 32 bits.
 MOST = 10**9
 
@@ -42,6 +60,9 @@ Sizes = tuple[Annotated[int, Meta(ge=1, le=10**6)], ...]
 @dataclasses.dataclass(frozen=True)
 class Settings:
     """Base class: every value is checked against the type of its field."""
+
+    #: of the help that lists them
+    section: ClassVar[str] = "options"
 
     def __post_init__(self) -> None:
         """Refuse values of another type or beyond their limits, with one sentence."""
@@ -63,15 +84,15 @@ def hints_of(kind: type[Any]) -> dict[str, Any]:
 @functools.cache
 def _hints(kind: Any) -> dict[str, Any]:
     hints = typing.get_type_hints(kind, include_extras=True)
-    return {field.name: _plain(hints[field.name]) for field in dataclasses.fields(kind)}
+    return {field.name: plain(hints[field.name]) for field in dataclasses.fields(kind)}
 
 
-def _plain(hint: Any) -> Any:
-    """The hint without annotations other than limits."""
+def plain(hint: Any) -> Any:
+    """A type without annotations other than limits."""
     if typing.get_origin(hint) is Annotated:
         inner, *marks = typing.get_args(hint)
         limits = [mark for mark in marks if isinstance(mark, Meta)]
-        return Annotated[_plain(inner), limits[0]] if limits else _plain(inner)
+        return Annotated[plain(inner), limits[0]] if limits else plain(inner)
     if typing.get_origin(hint) in (types.UnionType, typing.Union) and str in typing.get_args(hint):
         # Names and any other text: the names are for shells that complete them.
         parts = [part for part in typing.get_args(hint) if typing.get_origin(part) is not Literal]

@@ -18,8 +18,9 @@ from rich.console import Console
 
 from dlhmc import __version__, cli
 from dlhmc.cli.commands import all_options
-from dlhmc.cli.completion import options_of, script
+from dlhmc.cli.completion import script, spellings
 from dlhmc.cli.doctor import Check, Findings, show
+from dlhmc.cli.listing import options_of
 from dlhmc.errors import ExitCode
 
 OPTIONS = "--lattice 4 4 --beta 2 --chains 4 --trajectories 20 --warmup 5 --leapfrog-steps 4 --start cold"
@@ -65,6 +66,13 @@ def refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
         ("--model nowhere", "There is no model or training run nowhere"),
         ("--keep-configurations 99999", "--keep-configurations is 99999"),
         ("--warmup 0", "The step size is tuned during the warm-up"),
+        ("--chains 1e3", "--chains is '1e3', but must be a whole number from 1 to 10000000: write 1000."),
+        ("--trajectories=2.0", "--trajectories is '2.0', but must be a whole number from 1 to 1000000000: write 2."),
+        ("--beta 1,5", "--beta is '1,5', but must be a number above 0 and at most 10000: write 1.5."),
+        ("--beta seven", "--beta is 'seven', but must be a number above 0 and at most 10000.\n"),
+        ("--lattice 4 x --beta 2", "--lattice is 'x', but must be a list of whole numbers"),
+        ("--warmup --beta 2", "--warmup has no value, but must be a whole number from 0"),
+        ("--target schwinger --lattice 4", "--lattice is '4', but must be 2 whole numbers from 2 to 10000."),
         ("--config missing.toml", "There is no configuration file missing.toml"),
         ("--config=unknown.toml", "unknown key 'chians': did you mean 'chains'?"),
         ("--config type.toml", "--beta is 'seven', but must be a number"),
@@ -129,26 +137,54 @@ def test_help_and_version(capsys):
     for name, command in cli.commands().items():
         assert f"  {name} " in overview
         with pytest.raises(SystemExit) as end:
-            cli.run([name, "--help"])
+            cli.run([name, "--help-all"])
         assert end.value.code == ExitCode.OK
         text = capsys.readouterr().out
         assert f"usage: dlhmc {name}" in text
         # What completion offers is what there is.
         starts = [line.strip("│| ").partition("  ")[0] for line in text.splitlines()]
         shown = {option for start in starts if start[:1] == "-" for option in re.findall(r"--[a-z][a-z0-9-]*", start)}
-        assert shown - {"--help"} == set(options_of(with_options(command)))
+        assert shown == set(spellings(options_of(with_options(command))))
 
 
-def test_help_lists_all_options_of_sample(capsys):
+def help_of(capsys, *arguments):
+    """What is printed, and the options of each section."""
     with pytest.raises(SystemExit):
-        cli.run(["sample", "--help"])
+        cli.run([*arguments])
     text = capsys.readouterr().out
-    options = (
-        "kernel target lattice beta chains trajectories seed out leapfrog-steps step-size integrator hits warmup start"
-    )
-    for option in [*options.split(), "keep-configurations", "float64", "config", "dry-run", "quiet"]:
-        assert f"--{option}" in text
-    assert max(map(len, text.splitlines())) <= 80
+    sections = {}
+    for line in text.splitlines():
+        if re.match(r"[a-z]", line):
+            section = sections.setdefault(line, [])
+        elif found := re.match(r"  (--[a-z0-9-]+)", line):
+            section.append(found[1])
+    return text.splitlines(), sections
+
+
+@pytest.mark.parametrize("command", ["sample", "train", "compare"])
+def test_help_has_the_common_options_in_sections_on_two_screens(command, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    lines, sections = help_of(capsys, command, "--help")
+    assert len(lines) <= 75
+    assert max(map(len, lines)) <= 80
+    assert {"--target", "--lattice", "--beta", "--config"} <= set(sections["what"])
+    assert {"--chains", "--seed"} <= set(sections["how much"])
+    assert {"--out", "--dry-run", "--quiet", "--float64"} <= set(sections["machine and output"])
+    everything, all_sections = help_of(capsys, command, "--help-all")
+    assert max(map(len, everything)) <= 80
+    shown, known = (sum(map(len, found.values())) for found in (sections, all_sections))
+    assert f"--help-all lists {known - shown} more options." in lines
+
+
+def test_help_has_the_options_of_the_theory_and_the_network_asked_for(capsys):
+    _, usual = help_of(capsys, "sample", "--help")
+    _, other = help_of(capsys, "sample", "--target", "su3", "--help")
+    assert "--hits" in usual["sampler"]
+    assert "--hits" not in other["sampler"]
+    assert other["measurement"] == ["--flow-time", "--loops"]
+    _, dense = help_of(capsys, "train", "--network=dense", "-h")
+    assert "--hidden" in dense["sampler"]
+    assert "--flux" not in dense["sampler"]
 
 
 def test_help_does_not_wait_for_heavy_imports():
@@ -304,7 +340,7 @@ def completed(line):
     """What bash offers at the end of a command line."""
     words = line.split(" ")
     options = {name: all_options(command.options) for name, command in cli.commands().items()}
-    code = f"""{script("bash", options)}
+    code = f"""{script("bash", dict.fromkeys(options, ""), options)}
 COMP_WORDS=({" ".join(f"'{word}'" for word in words)}); COMP_CWORD={len(words) - 1}
 _dlhmc; echo "${{COMPREPLY[@]}}" """
     return subprocess.run(["/bin/bash", "-c", code], capture_output=True, text=True, check=True).stdout.split()
@@ -323,8 +359,26 @@ def test_the_script_for_zsh_has_all_commands_and_options(capsys):
     assert text.startswith("#compdef dlhmc\n")
     for name, command in cli.commands().items():
         assert f" {name})" in text
-        for option in all_options(command.options):
+        for option in spellings(all_options(command.options)):
             assert f"{option} " in text
+
+
+def test_the_script_for_fish_has_a_line_for_each_option(capsys):
+    assert cli.run(["completion", "fish"]) == ExitCode.OK
+    lines = capsys.readouterr().out.splitlines()
+    assert "complete -c dlhmc -n __fish_use_subcommand -f -a train -d 'train a sampler for a target'" in lines
+    here = "complete -c dlhmc -n '__fish_seen_subcommand_from {}'"
+    for name, command in cli.commands().items():
+        for option in spellings(all_options(command.options)):
+            assert any(re.match(rf"{re.escape(here.format(name))} -[fxr] -l {option[2:]} ", line) for line in lines)
+    # A file, one of a few words, no value; a quote within quotes.
+    assert (
+        f"{here.format('report')} -r -l out -d 'file to write; figures go into the folder figures beside it'" in lines
+    )
+    integrator = "-l integrator -a 'leapfrog omelyan' -d 'leapfrog, or omelyan (second-order minimum norm)'"
+    assert f"{here.format('sample')} -x {integrator}" in lines
+    assert f"{here.format('sample')} -f -l dry-run" in "\n".join(lines)
+    assert "the user\\'s cache directory'" in "\n".join(lines)
 
 
 def test_a_run_that_nobody_reads_ends_and_goes_on_later():

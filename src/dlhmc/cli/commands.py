@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 
 import tyro
 
-from dlhmc.cli.completion import Shell, options_of, script
+from dlhmc.cli.completion import Shell, script
 from dlhmc.cli.inspect import Bench, Doctor, Export, Measure, Models, Report, Summary
+from dlhmc.cli.listing import Option, options_of
 from dlhmc.cli.planned import PlannedRun
 from dlhmc.cli.runs import Compare, Resume, Sample, Train
 from dlhmc.errors import ExitCode
@@ -24,25 +25,26 @@ class Completion:
     """
 
     shell: tyro.conf.Positional[Shell]
-    """bash or zsh"""
+    """bash, zsh or fish"""
 
     def __call__(self) -> ExitCode:
         """Run the command."""
         options = {name: all_options(command.options) for name, command in commands().items()}
-        sys.stdout.write(script(self.shell, options))
+        purposes = {name: command.purpose for name, command in commands().items()}
+        sys.stdout.write(script(self.shell, purposes, options))
         return ExitCode.OK
 
 
-def all_options(kind: type[Any]) -> dict[str, tuple[str, ...]]:
+def all_options(kind: type[Any]) -> list[Option]:
     """Those of a command, whatever the theory and the network."""
     if not issubclass(kind, PlannedRun):
         return options_of(kind)
-    found: dict[str, tuple[str, ...]] = {}
+    found: dict[str, Option] = {}
     for theory in registry.all_theories():
         for network in registry.architectures() if "network" in kind.planned.names else [""]:
             words = ["--target", theory.name, *(["--network", network] if network else [])]
-            found |= options_of(kind.specialised(words)[0])
-    return found
+            found |= {option.names[0]: option for option in options_of(kind.specialised(words)[0])}
+    return list(found.values())
 
 
 class Command(NamedTuple):
@@ -65,7 +67,7 @@ _GENERAL: dict[str, Command] = {
     "models": Command("look", "list the trained models that come with the package", Models),
     "doctor": Command("look", "show devices and versions, and check that sampling is correct here", Doctor),
     "bench": Command("look", "measure speed against BlackJAX, NumPy and the machine", Bench),
-    "completion": Command("look", "print a script that completes commands in bash or zsh", Completion),
+    "completion": Command("look", "print a script that completes commands in bash, zsh or fish", Completion),
 }
 
 

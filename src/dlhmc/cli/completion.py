@@ -1,71 +1,34 @@
-"""Completion of commands and options in shells."""
+"""Completion of commands and options in shells.
 
-import dataclasses
+The parser's own scripts start Python at every Tab, which takes a third of a second; these need only the shell.
+"""
+
 import re
-import types
-import typing
-from collections.abc import Iterable, Mapping
-from typing import Any, Literal
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal
 
-import tyro
+from dlhmc.cli.listing import Option
 
-Shell = Literal["bash", "zsh"]
-_POSITIONAL = typing.get_args(tyro.conf.Positional[int])[1]
+Shell = Literal["bash", "zsh", "fish"]
+_HELP = ("--help", "--help-all")
 
 
-def options_of(command: type[Any]) -> dict[str, tuple[str, ...]]:
-    """The options of a command that is a dataclass, each with the values it may take, if they are few.
-
-    >>> @dataclasses.dataclass
-    ... class Greet:
-    ...     warmly: bool = False
-    ...     tongue: Literal["english", "latin"] = "english"
-    >>> options_of(Greet)
-    {'--warmly': (), '--no-warmly': (), '--tongue': ('english', 'latin')}
-    """
-    options: dict[str, tuple[str, ...]] = {}
-    hints = typing.get_type_hints(command, include_extras=True)
-    for field in dataclasses.fields(command):
-        marks, hint = _unwrap(hints[field.name])
-        if _POSITIONAL in marks:
-            continue
-        if dataclasses.is_dataclass(hint):
-            options |= options_of(typing.cast(type[Any], hint))
-            continue
-        name = field.name.replace("_", "-")
-        aliases = [alias for mark in marks for alias in getattr(mark, "aliases", None) or ()]
-        options |= dict.fromkeys([f"--{name}", *aliases], _choices(hint))
-        if hint is bool and tyro.conf.FlagCreatePairsOff not in marks:
-            options[f"--no-{name}"] = ()
-    return options
+def script(shell: Shell, commands: Mapping[str, str], options: Mapping[str, Sequence[Option]]) -> str:
+    """What a shell has to read: the commands, each with its purpose, and their options with the values of these."""
+    if shell == "fish":
+        return _fish(commands, options)
+    cases, values = [], []
+    for command, known in options.items():
+        cases.append(f"        {command}) options='{_words([*spellings(known), *_HELP])}' ;;")
+        for option in known:
+            few = f"values='{_words(option.choices)}' ;;"
+            values += [f"        '{command} {name}') {few}" for name in option.names if option.choices]
+    return {"bash": _bash, "zsh": _zsh}[shell](_words(commands), "\n".join(cases), "\n".join(values))
 
 
-def script(shell: Shell, commands: Mapping[str, Mapping[str, Iterable[str]]]) -> str:
-    """What a shell has to read: the commands with their options and the values of these."""
-    options, values = [], []
-    for command, choices in commands.items():
-        options.append(f"        {command}) options='{_words([*choices, '--help'])}' ;;")
-        values += [f"        '{command} {option}') values='{_words(few)}' ;;" for option, few in choices.items() if few]
-    return {"bash": _bash, "zsh": _zsh}[shell](_words(commands), "\n".join(options), "\n".join(values))
-
-
-def _unwrap(hint: Any) -> tuple[tuple[Any, ...], Any]:
-    """What is marked about a type, and the type, which may be absent."""
-    if typing.get_origin(hint) is typing.Annotated:
-        inner, *marks = typing.get_args(hint)
-        more, inner = _unwrap(inner)
-        return (*marks, *more), inner
-    if typing.get_origin(hint) in (types.UnionType, typing.Union):
-        return _unwrap(next(part for part in typing.get_args(hint) if part is not types.NoneType))
-    return (), hint
-
-
-def _choices(hint: Any) -> tuple[str, ...]:
-    if typing.get_origin(hint) is Literal:
-        return typing.get_args(hint)
-    if typing.get_origin(hint) is tuple:
-        return _choices(typing.get_args(hint)[0])
-    return ()
+def spellings(options: Iterable[Option]) -> list[str]:
+    """All that may stand on a command line."""
+    return [name for option in options if not option.positional for name in option.names]
 
 
 def _words(shell_words: Iterable[str]) -> str:
@@ -134,3 +97,24 @@ else
     compdef _dlhmc dlhmc
 fi
 """
+
+
+def _fish(commands: Mapping[str, str], options: Mapping[str, Sequence[Option]]) -> str:
+    lines = ["# dlhmc completion fish: put this into ~/.config/fish/completions/dlhmc.fish"]
+    for name, purpose in commands.items():
+        lines.append(f"complete -c dlhmc -n __fish_use_subcommand -f -a {_words([name])} -d {_quoted(purpose)}")
+    for name in options:
+        when = f"complete -c dlhmc -n '__fish_seen_subcommand_from {_words([name])}'"
+        lines += [f"{when} -f -l {word[2:]} -d {_quoted('show the options')}" for word in _HELP]
+        for option in options[name]:
+            # -f: no value; -x: one, which is no file; -r: one, which may be a file
+            takes = "-f" if option.is_switch else "-x" if option.choices else "-r"
+            few = f" -a '{_words(option.choices)}'" if option.choices else ""
+            for word in spellings([option]):
+                lines.append(f"{when} {takes} -l {_words([word[2:]])}{few} -d {_quoted(option.meaning)}")
+    return "\n".join([*lines, ""])
+
+
+def _quoted(text: str) -> str:
+    """As one word of fish."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

@@ -8,6 +8,7 @@ import tyro
 
 from dlhmc.cli.output import console, print_json, show_run
 from dlhmc.errors import ExitCode
+from dlhmc.settings import Advanced, OfMachine, What
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -23,7 +24,7 @@ Switch = Annotated[bool, tyro.conf.FlagCreatePairsOff]
 class Compiling:
     """Commands that compile programs."""
 
-    no_cache: Switch = False
+    no_cache: OfMachine[Advanced[Switch]] = False
     """compile anew, and keep nothing in the user's cache directory"""
 
     def set_cache(self) -> None:
@@ -37,9 +38,9 @@ class Compiling:
 class Quietable(Compiling):
     """Commands that show progress."""
 
-    quiet: Switch = False
+    quiet: OfMachine[Switch] = False
     """print nothing but errors"""
-    json: Switch = False
+    json: OfMachine[Switch] = False
     """print the results as JSON at the end, and nothing else"""
 
     @property
@@ -72,11 +73,11 @@ class Quietable(Compiling):
 class NewRun(Quietable):
     """Commands that make a run directory."""
 
-    config: Path | None = None
+    config: What[Path | None] = None
     """TOML file with settings; options given here override it"""
-    out: Path | None = None
+    out: OfMachine[Path | None] = None
     """new directory for the run; a name under runs/ if not given"""
-    dry_run: Switch = False
+    dry_run: OfMachine[Switch] = False
     """say what would be done, and do nothing"""
 
     def __call__(self) -> ExitCode:
@@ -110,19 +111,19 @@ class NewRun(Quietable):
 class LongRun(Quietable):
     """Commands that may run for long, and resume."""
 
-    devices: int | None = None
+    devices: OfMachine[int | None] = None
     """devices that share the chains; one if not given, or all that each of several processes has"""
-    split_lattice: int = 1
+    split_lattice: OfMachine[Advanced[int]] = 1
     """devices that share each lattice, cut along its last direction but one: for lattices too large for one"""
-    coordinator: str | None = None
+    coordinator: OfMachine[Advanced[str | None]] = None
     """host:port of process 0 of several; SLURM, Open MPI and Kubernetes are asked if not given"""
-    process_id: int | None = None
+    process_id: OfMachine[Advanced[int | None]] = None
     """which of the processes this is, from 0"""
-    num_processes: int | None = None
+    num_processes: OfMachine[Advanced[int | None]] = None
     """how many processes there are"""
-    time_limit: str | None = None
+    time_limit: OfMachine[str | None] = None
     """stop by itself after this long, with everything saved: 55m, 1h30m, 90s"""
-    check_every: str = "10m"
+    check_every: OfMachine[Advanced[str]] = "10m"
     """check the rounding errors of a sampling run this often, and stop it if they are too large"""
 
     def begin(self) -> "ExecutionOptions":

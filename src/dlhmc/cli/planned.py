@@ -10,7 +10,7 @@ from dlhmc.cli.options import NewRun
 from dlhmc.errors import ExitCode, UserError
 from dlhmc.plans.plan import Plan
 from dlhmc.plans.tables import theory_of
-from dlhmc.settings import merged, picked, read_table
+from dlhmc.settings import Listed, merged, picked, read_table
 from dlhmc.theories import registry
 from dlhmc.theories.contract import Theory
 
@@ -26,14 +26,13 @@ class PlannedRun(NewRun):
     model_options: ClassVar[tuple[str, ...]] = ("--model",)
 
     @classmethod
-    def choices(cls, theory: Theory) -> dict[str, tuple[tuple[str, ...], str, str]]:
-        """What the names of the plan may be, what they are if nothing is said, and what they mean."""
-        theories, kinds = registry.all_theories(), registry.architectures()
-        target = f"what is sampled: {', '.join(f'{t.name} ({t.title})' for t in theories)}"
-        network = f"the layers: {', '.join(f'{name} ({kind.meaning})' for name, kind in kinds.items())}"
+    def choices(cls, theory: Theory) -> dict[str, tuple[str, dict[str, str], str]]:
+        """What the names of the plan mean, what they may be, and what they are if nothing is said."""
+        theories = {candidate.name: candidate.title for candidate in registry.all_theories()}
+        kinds = {name: kind.meaning for name, kind in registry.architectures().items()}
         known = {
-            "target": (registry.names(), theory.name, target),
-            "network": (tuple(kinds), theory.network, network),
+            "target": ("what is sampled", theories, theory.name),
+            "network": ("the layers", kinds, theory.network),
         }
         return {name: known[name] for name in cls.planned.names}
 
@@ -65,11 +64,12 @@ class PlannedRun(NewRun):
         theory = theory_of(table)
         fields: list[Any] = []
         values: dict[str, Any] = {}
-        for name, (known, default, meaning) in cls.choices(theory).items():
+        for name, (meaning, known, default) in cls.choices(theory).items():
             if isinstance(given := table.get(name), str) and given not in known:
                 raise UserError(f"There is no {name} '{given}': there are {', '.join(known)}.")
             values[name] = table.get(name) or default
-            hint = Annotated[Literal[known], tyro.conf.arg(help=meaning)]  # type: ignore[valid-type]
+            marks = (tyro.conf.arg(help=meaning), Listed("what", choices=tuple(known.items())))
+            hint = Annotated[Literal[tuple(known)], *marks]  # type: ignore[valid-type]
             fields.append((name, hint, dataclasses.field(default=values[name])))
         for name, kind in cls.planned.parts(theory, table).items():
             values[name + _SUFFIX] = picked(kind, table)

@@ -16,11 +16,12 @@ from dlhmc.plans.plan import Plan
 from dlhmc.plans.sampling import SamplePlan
 from dlhmc.plans.tables import theory_of
 from dlhmc.plans.training import TrainPlan
+from dlhmc.settings import OfMachine, What
 from dlhmc.theories import registry
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Sample(LongRun, PlannedRun):
+class Sample(PlannedRun, LongRun):
     """Sample a target and compare with exact results.
 
     Example: dlhmc sample --kernel hmc --out runs/hmc
@@ -38,7 +39,7 @@ class Sample(LongRun, PlannedRun):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Train(LongRun, PlannedRun):
+class Train(PlannedRun, LongRun):
     """Train a sampler (Algorithm 1 of the paper).
 
     Example: dlhmc train --network dense --hidden 64 64 --steps 2000 --out runs/t
@@ -47,9 +48,9 @@ class Train(LongRun, PlannedRun):
     planned: ClassVar[type[Plan]] = TrainPlan
     model_options: ClassVar[tuple[str, ...]] = ("--model", "--from")
 
-    preset: str | None = None
+    preset: What[str | None] = None
     """settings of the theory to start from, such as paper or laptop; options given here override it"""
-    dry_run: Switch = False
+    dry_run: OfMachine[Switch] = False
     """print the number of parameters, memory and time, from a measured step"""
 
     @classmethod
@@ -73,8 +74,9 @@ class Train(LongRun, PlannedRun):
 class Compare(PlannedRun):
     """Compare samplers: HMC on a grid, hand-made moves, exact draws, learned ones.
 
-    All run in turn in one process until τ_int of each is known. Example:
-    dlhmc compare --model runs/t --out runs/compared
+    All run in turn in one process until τ_int of each is known.
+
+    Example: dlhmc compare --model runs/t --out runs/compared
     """
 
     planned: ClassVar[type[Plan]] = ComparePlan

@@ -1,13 +1,13 @@
 """What a comparison is told, whatever the theory. Free of heavy imports."""
 
 import dataclasses
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
 from dlhmc.errors import Setting, UserError
 from dlhmc.names import Scheme
-from dlhmc.settings import Positive, Probability, Seed, Settings
+from dlhmc.settings import Advanced, HowMuch, OfMachine, Positive, Probability, Seed, Settings
 
 Lengths = Annotated[tuple[Positive, ...], Meta(min_length=1)]
 
@@ -16,25 +16,27 @@ Lengths = Annotated[tuple[Positive, ...], Meta(min_length=1)]
 class CompareSettings(Settings):
     """The samplers to compare, and how precisely."""
 
+    section: ClassVar[str] = "sampler"
+
     integrators: Annotated[tuple[Scheme, ...], Meta(min_length=1)] = ("leapfrog", "omelyan")
     """integrators of HMC"""
     lengths: Lengths = (1.0, 2.0, 4.0)
     """trajectory lengths of HMC: number of steps times their size"""
     acceptances: tuple[Probability, ...] = (0.6, 0.8, 0.9)
     """acceptances that the step size of HMC is tuned to, each a point of the grid for each length"""
-    step_sizes: tuple[Positive, ...] = ()
+    step_sizes: Advanced[tuple[Positive, ...]] = ()
     """step sizes of HMC, in place of acceptances"""
-    exact: bool = True
+    exact: Advanced[bool] = True
     """compare with independent exact configurations, where the target has them"""
-    chains: Annotated[int, Meta(ge=2, le=10**7)] = 128
+    chains: HowMuch[Annotated[int, Meta(ge=2, le=10**7)]] = 128
     """Markov chains side by side, each from a start in equilibrium"""
-    precision: Probability = 0.1
+    precision: HowMuch[Probability] = 0.1
     """relative error of τ_int at which a sampler has been measured"""
-    budget: Positive = 300.0
+    budget: HowMuch[Positive] = 300.0
     """seconds after which the race ends, measured or not; compiling and tuning come before"""
-    seed: Seed = 1
+    seed: HowMuch[Seed] = 1
     """root of all random numbers"""
-    float64: bool = False
+    float64: OfMachine[bool] = False
     """double precision"""
 
     def __post_init__(self) -> None:

@@ -29,6 +29,8 @@ class TrainingDefaults(NamedTuple):
 class Architecture(Settings):
     """Base class: one for each kind of layers, with all that is to be said about them."""
 
+    section: ClassVar[str] = "sampler"
+
     #: what `--network` calls it
     name: ClassVar[str]
     #: in a few words

@@ -8,6 +8,7 @@ from msgspec import Meta
 from dlhmc.errors import Setting, UserError
 from dlhmc.models.architecture import Architecture, TrainingDefaults
 from dlhmc.names import MaskName, RuleName
+from dlhmc.settings import Advanced
 
 if TYPE_CHECKING:
     from dlhmc.layers import LayerStack, PositionRule, Trajectory
@@ -27,9 +28,9 @@ class DenseArchitecture(Architecture):
 
     hidden: Hidden = (256, 256, 256)
     """sizes of the hidden layers of the networks"""
-    rule: RuleName | None = None
+    rule: Advanced[RuleName | None] = None
     """position update: circle (for angles), affine (the paper's, for vectors) or shift (for all)"""
-    mask: MaskName = "random"
+    mask: Advanced[MaskName] = "random"
     """which half of x is updated first: a random half for each layer, or a checkerboard"""
 
     @classmethod

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 class LearnedSettings(Settings):
     """Learned samplers."""
 
+    section: ClassVar[str] = "sampler"
+
     model: tuple[str, ...] = ()
     """training runs or model files of learned samplers"""
 

@@ -11,7 +11,7 @@ from dlhmc.names import Scheme
 from dlhmc.plans.plan import LongPlan
 from dlhmc.plans.tables import absolute
 from dlhmc.runs.settings import SampleAmounts
-from dlhmc.settings import Amount, Count, Positive, Settings
+from dlhmc.settings import Advanced, Amount, Count, Positive, Settings
 from dlhmc.theories.contract import Moves, Occasional, Theory
 
 if TYPE_CHECKING:
@@ -29,6 +29,8 @@ _FIRST_GUESS_OF_STEP_SIZE = 0.1
 class SamplerSettings(Settings):
     """Which kernel."""
 
+    section: ClassVar[str] = "sampler"
+
     kernel: str = "hmc"
     """hmc, or exact for independent configurations; dlhmc with a model; or a kernel made for the target"""
     leapfrog_steps: Count = 20
@@ -37,11 +39,11 @@ class SamplerSettings(Settings):
     """size of an integrator step; tuned if not given"""
     integrator: Scheme = "leapfrog"
     """leapfrog, or omelyan (second-order minimum norm)"""
-    inner_steps: Count | None = None
+    inner_steps: Advanced[Count | None] = None
     """steps of a fast part of the force for each of a slow one; what suits the target if not given"""
     model: str | None = None
     """training run or model file to sample with; then the kernel is dlhmc"""
-    alternate: Amount | None = None
+    alternate: Advanced[Amount | None] = None
     """with a model: learned trajectories after each of HMC, 0 for them alone; what suits the target if not given"""
 
     def __post_init__(self) -> None:

@@ -13,7 +13,7 @@ from dlhmc.models.architecture import Architecture
 from dlhmc.plans.plan import LongPlan
 from dlhmc.plans.tables import absolute
 from dlhmc.runs.settings import OptimiserSettings, TrainAmounts
-from dlhmc.settings import Settings
+from dlhmc.settings import Advanced, Settings
 from dlhmc.theories import registry
 from dlhmc.theories.contract import CouplingSchedules, Theory
 
@@ -34,15 +34,17 @@ if TYPE_CHECKING:
 class ObjectiveSettings(Settings):
     """What is minimised, and how the target changes meanwhile."""
 
+    section: ClassVar[str] = "training"
+
     loss: str | None = None
     """what training minimises; what suits the target if not given"""
-    symmetric: bool = False
+    symmetric: Advanced[bool] = False
     """draw a symmetry of the target for each trajectory"""
     gamma_start: Annotated[float, Meta(gt=0, le=1)] | None = None
     """annealing factor γ at the beginning; 1 for none, what suits the layers if not given"""
-    anneal: Annotated[float, Meta(ge=0, le=1)] = 0.5
+    anneal: Advanced[Annotated[float, Meta(ge=0, le=1)]] = 0.5
     """fraction of the steps during which couplings change to their final values"""
-    gamma_knots: tuple[float, ...] = ()
+    gamma_knots: Advanced[tuple[float, ...]] = ()
     """an annealing schedule of one's own: pairs of a fraction of the steps and a γ, the last γ being 1"""
     model: Annotated[str | None, tyro.conf.arg(aliases=("--from",))] = None
     """training run or model file whose parameters to start from"""

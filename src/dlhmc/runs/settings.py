@@ -5,15 +5,18 @@ Free of heavy imports.
 
 import dataclasses
 from pathlib import Path
+from typing import ClassVar
 
 from dlhmc.errors import Setting, UserError
 from dlhmc.names import STARTS, RateSchedule, Start
-from dlhmc.settings import Amount, Chains, Count, Positive, Probability, Seed, Settings
+from dlhmc.settings import Advanced, Amount, Chains, Count, OfMachine, Positive, Probability, Seed, Settings
 
 
 @dataclasses.dataclass(frozen=True)
 class SampleAmounts(Settings):
     """All that determines the numbers of a sampling run beside its kernel."""
+
+    section: ClassVar[str] = "how much"
 
     chains: Chains = 128
     """Markov chains side by side"""
@@ -25,15 +28,15 @@ class SampleAmounts(Settings):
     """root of all random numbers"""
     start: Start | str | None = None
     """first configurations: exact draws, hot, cold or a file; if not given, exact where the target can, else hot"""
-    target_acceptance: Probability = 0.8
+    target_acceptance: Advanced[Probability] = 0.8
     """acceptance the step size is tuned to"""
-    measure_every: Count = 10
+    measure_every: Advanced[Count] = 10
     """trajectories between two measurements of expensive observables, where there are any; rows between repeat them"""
     keep_configurations: Amount = 0
     """configurations of each chain to keep, evenly spaced; otherwise observables only"""
-    float64: bool = False
+    float64: OfMachine[bool] = False
     """double precision"""
-    chunk: Count | None = None
+    chunk: OfMachine[Advanced[Count | None]] = None
     """trajectories between two checkpoints; adapted to about a second if not given"""
 
     def __post_init__(self) -> None:
@@ -61,23 +64,25 @@ class SampleAmounts(Settings):
 class TrainAmounts(Settings):
     """All that determines the numbers of a training run beside the algorithm and the layers."""
 
+    section: ClassVar[str] = "how much"
+
     chains: Chains = 128
     """Markov chains in a batch"""
     steps: Count | None = None
     """training steps; what suits the layers if not given"""
     seed: Seed = 1
     """root of all random numbers"""
-    burn_in: Amount = 100
+    burn_in: Advanced[Amount] = 100
     """trajectories before training, at the first couplings"""
-    start: Start | None = None
+    start: Advanced[Start | None] = None
     """first configurations: exact draws, hot or cold; exact where the target has them, else hot, if not given"""
-    float64: bool = False
+    float64: OfMachine[bool] = False
     """double precision"""
-    chunk: Count | None = None
+    chunk: OfMachine[Advanced[Count | None]] = None
     """steps between two checkpoints; adapted to about a second if not given"""
-    tensorboard: bool = False
+    tensorboard: OfMachine[Advanced[bool]] = False
     """write TensorBoard files, too, into the folder tensorboard of the run"""
-    wandb: bool = False
+    wandb: OfMachine[Advanced[bool]] = False
     """write the metrics for Weights & Biases, too: offline, unless WANDB_MODE says otherwise"""
 
     @property
@@ -92,11 +97,13 @@ class TrainAmounts(Settings):
 class OptimiserSettings(Settings):
     """Adam, and how its learning rate changes."""
 
+    section: ClassVar[str] = "training"
+
     learning_rate: Positive | None = None
     """largest learning rate of Adam; what suits the layers if not given"""
-    rate_schedule: RateSchedule = "cosine"
+    rate_schedule: Advanced[RateSchedule] = "cosine"
     """how the learning rate goes on after its warm-up"""
-    rate_warmup: Amount = 100
+    rate_warmup: Advanced[Amount] = 100
     """steps during which the learning rate rises from 0"""
-    clip: Positive = 1.0
+    clip: Advanced[Positive] = 1.0
     """largest norm of the gradient; a longer one is shortened"""

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 class TargetSettings(Settings):
     """What determines a target, as options of the command line and keys of files."""
 
+    section: ClassVar[str] = "what"
+
     #: settings that the shape of an array of configurations tells
     told_by_shape: ClassVar[tuple[str, ...]] = ()
 
@@ -47,6 +49,8 @@ class TargetSettings(Settings):
 @dataclasses.dataclass(frozen=True)
 class Moves(Settings):
     """Kernels made for a theory and moves that it adds to others, as options of `dlhmc sample`."""
+
+    section: ClassVar[str] = "sampler"
 
     #: what `--kernel` calls the kernels made for the theory
     kernels: ClassVar[tuple[str, ...]] = ()
@@ -69,6 +73,8 @@ class Moves(Settings):
 class Occasional(Settings):
     """Observables that are too expensive to measure after each trajectory, as options of `dlhmc sample`."""
 
+    section: ClassVar[str] = "measurement"
+
     def observables(self, target: "Target") -> "Observables | None":
         """A function of configurations that gives them all by name; None where nothing is asked for."""
         return None
@@ -82,6 +88,8 @@ class Occasional(Settings):
 class CouplingSchedules(Settings):
     """How couplings change during training, as options of `dlhmc train`; γ is everybody's."""
 
+    section: ClassVar[str] = "training"
+
     def schedules(self, target: TargetSettings, until: int) -> "dict[str, Schedule]":
         """Schedules by the name of the coupling, which end at the step `until`."""
         return {}
@@ -90,6 +98,8 @@ class CouplingSchedules(Settings):
 @dataclasses.dataclass(frozen=True)
 class Rivals(Settings):
     """Samplers made for a theory that take part in comparisons, as options of `dlhmc compare`."""
+
+    section: ClassVar[str] = "sampler"
 
     def contestants(
         self, target: "Target", settings: "CompareSettings", start: "Callable[[int], Field]", seeds: Sequence[int]

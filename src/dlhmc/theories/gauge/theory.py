@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from msgspec import Meta
 
 from dlhmc.errors import Setting, UserError
-from dlhmc.settings import Amount, Positive, merged
+from dlhmc.settings import Advanced, Amount, Positive, merged
 from dlhmc.theories.contract import CouplingSchedules, FileFormat, Moves, Occasional, Rivals, TargetSettings, Theory
 from dlhmc.theories.gauge.groups import SU2, Group
 
@@ -77,9 +77,9 @@ class Flow(Occasional):
 
     flow_time: Annotated[float, Meta(ge=0, le=10**4)] = 0.0
     """flow time up to which fields are smoothed to measure energy density and charge; 0 for no flow"""
-    flow_points: Annotated[int, Meta(ge=4, le=1000)] = 32
+    flow_points: Advanced[Annotated[int, Meta(ge=4, le=1000)]] = 32
     """flow times at which they are measured, evenly spaced"""
-    flow_tolerance: Positive = 1e-3
+    flow_tolerance: Advanced[Positive] = 1e-3
     """largest error of a step of the flow"""
     loops: Amount = 0
     """largest side of the Wilson loops that are measured; 0 for none beside the plaquette"""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 from msgspec import Meta
 
 from dlhmc.errors import Setting, UserError
-from dlhmc.settings import Amount, Count, Positive
+from dlhmc.settings import Advanced, Amount, Count, Positive
 from dlhmc.theories.contract import CouplingSchedules, Moves, Occasional, Rivals, TargetSettings, Theory
 from dlhmc.theories.gauge.theory import Beta, BetaSchedule
 from dlhmc.theories.u1.theory import HmcWithHits, U1Theory
@@ -36,13 +36,13 @@ class SchwingerSettings(TargetSettings):
     """hopping parameter 1/(2m + 4), in place of the mass; 0.276 if neither is given"""
     flavours: Annotated[int, Meta(ge=2, le=16)] = 2
     """flavours of one mass, an even number"""
-    residual: Annotated[float, Meta(gt=0, lt=1)] = 1e-6
+    residual: Advanced[Annotated[float, Meta(gt=0, lt=1)]] = 1e-6
     """relative residual of the solver in accept/reject"""
-    force_residual: Annotated[float, Meta(gt=0, lt=1)] = 1e-5
+    force_residual: Advanced[Annotated[float, Meta(gt=0, lt=1)]] = 1e-5
     """relative residual of the solver in forces"""
-    most_iterations: Count = 2000
+    most_iterations: Advanced[Count] = 2000
     """iterations after which the solver gives up, and the proposal is rejected"""
-    expected_charge_squared: Positive | None = None
+    expected_charge_squared: Advanced[Positive | None] = None
     """about ⟨Q²⟩, to which learned proposals are fitted; they are exact for any number"""
 
     def __post_init__(self) -> None:
