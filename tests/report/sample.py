@@ -1,8 +1,6 @@
 """A report with everything in it: all kinds of series, both kinds of axes, films, tables, and texts that attack."""
 
 import math
-import struct
-import zlib
 
 import numpy as np
 
@@ -30,17 +28,6 @@ from dlhmc.report.charts import (
 
 #: leaves a script element, an attribute and a comment
 HOSTILE = "</script><img src=x onerror=alert(1)>\"'--><svg onload=alert(2)>&\u2028"
-
-
-def png(width: int = 64, height: int = 40) -> bytes:
-    """A picture in one colour."""
-
-    def chunk(kind: bytes, content: bytes) -> bytes:
-        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
-
-    rows = (b"\0" + b"\x9c\xb4\xcc" * width) * height
-    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
 
 
 def costs() -> Chart:
@@ -293,9 +280,3 @@ def page(*, with_hostile: bool = True) -> Page:
         "DLHMC is at least 25 times as fast as the best HMC, at 95 % confidence." + (HOSTILE if with_hostile else ""),
         [*sections, hostile()] if with_hostile else sections,
     )
-
-
-def pictures() -> dict[str, bytes]:
-    """One for every chart and film."""
-    names = ["costs", "histories", "edges", "angles", "training", HOSTILE, HOSTILE + "film"]
-    return {name: png(60 + number, 40) for number, name in enumerate(names)}

@@ -61,7 +61,7 @@ def test_a_target_of_ones_own_gets_a_page(tmp_path):
     assert [type(table) for table in tables] == [Table] * 3
     assert tables[0].caption == "Cost, Banana, dim = 2 (race)"
     # What is not about gauge theory is not in its words.
-    body = render(page, {}).partition("<body>")[2]
+    body = render(page).partition("<body>")[2]
     assert not OWN_WORDS.search(re.sub(r"<script>.*?</script>", "", body, flags=re.DOTALL))
 
 

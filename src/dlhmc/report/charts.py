@@ -1,4 +1,4 @@
-"""What a chart shows, without how it is drawn: `draw` makes pictures of it for print, `page` an interactive plot.
+"""What a chart shows, without how it is drawn: `draw` makes pictures of it, for print and for the page.
 
 Labels are plain text in which _{…} and ^{…} are sub- and superscripts.
 """
@@ -55,6 +55,8 @@ class Panel:
     #: fixed limits of an axis; None leaves them to the data
     x_limits: tuple[float, float] | None = None
     y_limits: tuple[float, float] | None = None
+    #: names of the rows y = 0, 1, … from above, in place of a scale; errors and limits of points then lie along x
+    rows: Sequence[str] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,6 +79,8 @@ class HeatMap:
     title: str
     #: values[i][j] at column i from the left and row j from below
     values: Sequence[Sequence[float]]
+    #: places (i, j) to be outlined
+    marked: Sequence[tuple[int, int]] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,6 +103,8 @@ class Film:
     #: range of the colours of heat maps, an angle: both ends have the same colour
     colour_range: tuple[float, float] = (-3.141592653589793, 3.141592653589793)
     colour_label: str = ""
+    #: number of the frame that is shown at first, the most telling one
+    first: int = 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,6 +114,8 @@ class Table:
     caption: str
     header: Sequence[str]
     rows: Sequence[Sequence[str]]
+    #: numbers of rows to look at first
+    marked: Sequence[int] = ()
 
     def markdown(self) -> str:
         """For documents."""

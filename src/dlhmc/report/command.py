@@ -19,8 +19,9 @@ def report(paths: Sequence[Path], out: Path, console: Console, curves: Path | No
     figures = out.parent / "figures"
     try:
         figures.mkdir(parents=True, exist_ok=True)
-        text = render(page, {block.name: draw.save(block, figures)[0].read_bytes() for block in drawn(page)})
-        write_whole(out, text.encode())
+        for block in drawn(page):
+            draw.save(block, figures)
+        write_whole(out, render(page).encode())
     except OSError as error:
         raise UserError(f"{out} cannot be written: {error.strerror or error}.") from error
     console.out(f"report: {out}", highlight=False)

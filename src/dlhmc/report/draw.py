@@ -1,4 +1,4 @@
-"""Charts and films as pictures for print, PNG and SVG."""
+"""Charts and films as pictures for print, PNG and SVG; `inline` draws the same for a page."""
 
 import math
 import re
@@ -9,12 +9,16 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.mathtext import MathTextParser
-from matplotlib.ticker import MaxNLocator
+from matplotlib.patches import Rectangle
+from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
-from dlhmc.report.charts import BLACK, Chart, Film, Panel, Series
+from dlhmc.report.charts import BLACK, Chart, Film, HeatMap, Panel, Series
 
 _STILLS = 5
 _PARSER = MathTextParser("path")
+_SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+#: inches that one row of a panel with named rows takes
+ROW = 0.23
 
 
 def save(block: Chart | Film, folder: Path) -> tuple[Path, Path]:
@@ -22,6 +26,7 @@ def save(block: Chart | Film, folder: Path) -> tuple[Path, Path]:
     png, svg = (folder / f"{block.name}{suffix}" for suffix in (".png", ".svg"))
     figure = draw(block)
     figure.savefig(png, dpi=130)
+    figure.set_layout_engine("none")  # it has been found, which is most of the work
     # Without a date, the same numbers give the same file.
     figure.savefig(svg, metadata={"Date": None})
     return png, svg
@@ -37,6 +42,7 @@ def _chart(chart: Chart) -> Figure:
     rows = math.ceil(len(chart.panels) / columns)
     width = 9.5 if columns > 1 else 8.0
     height = 3.4 if columns > 1 else 2.3 if len(chart.panels) > 1 else 3.6
+    height = max([height, *(ROW * len(panel.rows) + 0.9 for panel in chart.panels if panel.rows)])
     figure = Figure(figsize=(width, height * rows + 0.5), layout="constrained")
     axes = figure.subplots(rows, columns, squeeze=False).ravel()
     for axis, panel in zip(axes, chart.panels, strict=False):
@@ -62,48 +68,91 @@ def _chart(chart: Chart) -> Figure:
 
 def _fill(axis: Any, panel: Panel) -> None:
     for series in panel.series:
-        _add(axis, series, panel)
-    if panel.x_log:
-        axis.set_xscale("log")
-    if panel.y_log:
-        axis.set_yscale("log")
-    elif all(value is None or float(value).is_integer() for series in panel.series for value in series.y):
-        axis.yaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
-    axis.set_xlim(panel.x_limits)
-    axis.set_ylim(panel.y_limits)
+        add(axis, series, panel)
+    scale(axis, panel)
     axis.set_xlabel(with_scripts(panel.x_label))
     axis.set_ylabel(with_scripts(panel.y_label))
     axis.set_title(with_scripts(panel.title), fontsize=10, loc="left")
+
+
+def scale(axis: Any, panel: Panel) -> None:
+    """Scales, limits, ticks and grid, after the series."""
+    for one, is_log, set_scale in (
+        (axis.xaxis, panel.x_log, axis.set_xscale),
+        (axis.yaxis, panel.y_log, axis.set_yscale),
+    ):
+        if is_log:
+            set_scale("log")
+            one.set_minor_formatter(NullFormatter())
+            one.set_major_formatter(lambda value, _: _power(value))
+    axis.set_xlim(panel.x_limits)
+    axis.set_ylim(panel.y_limits)
+    for one, is_log in ((axis.xaxis, panel.x_log), (axis.yaxis, panel.y_log)):
+        low, high = sorted(one.get_view_interval())
+        if is_log and high < 100 * low:
+            one.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    if panel.rows:
+        axis.set_yticks(range(len(panel.rows)), [with_scripts(row) for row in panel.rows])
+        axis.set_ylim(len(panel.rows) - 0.4, -0.6)
+        axis.tick_params(axis="y", length=0)
+    elif not panel.y_log and all(
+        value is None or float(value).is_integer() for series in panel.series for value in series.y
+    ):
+        axis.yaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
     axis.grid(alpha=0.2)
+    axis.set_axisbelow(True)
     for side in ("top", "right"):
         axis.spines[side].set_visible(False)
 
 
-def _add(axis: Any, series: Series, panel: Panel) -> None:
+def _power(value: float) -> str:
+    """A tick of a logarithmic axis.
+
+    >>> _power(20.0), _power(1e5), _power(2e-4)
+    ('20', '10⁵', '2·10⁻⁴')
+    """
+    if 1e-3 < value < 1e4:
+        return f"{value:g}"
+    digit, _, exponent = f"{value:.0e}".partition("e")
+    power = "10" + str(int(exponent)).translate(_SUPERSCRIPTS)
+    return power if digit == "1" else f"{digit}·{power}"
+
+
+def colour_of(series: Series) -> str:
+    """Black for what is no colour."""
+    return series.colour if re.fullmatch("#[0-9A-Fa-f]{6}", series.colour) else BLACK
+
+
+def add(axis: Any, series: Series, panel: Panel, gid: str | None = None) -> None:
+    """Draw a series; in an SVG file its parts bear the identifier."""
     x, y = np.asarray(series.x, float), _numbers(series.y)
-    label, colour = with_scripts(series.name), series.colour
+    label, colour = with_scripts(series.name), colour_of(series)
     if not x.size:
         return
     if series.kind == "band":
-        axis.fill_between(x, y, _numbers(series.upper or series.y), color=colour, alpha=0.25, linewidth=0, label=label)
+        upper = _numbers(series.upper or series.y)
+        artists = [axis.fill_between(x, y, upper, color=colour, alpha=0.25, linewidth=0, label=label)]
     elif series.kind == "bars":
         width = 0.8 * float(np.min(np.diff(np.unique(x)), initial=math.inf)) if len(x) > 1 else 0.8
-        axis.bar(x, y, width=width if math.isfinite(width) else 0.8, color=colour, alpha=0.45, label=label)
+        width = width if math.isfinite(width) else 0.8
+        artists = list(axis.bar(x, np.nan_to_num(y), width=width, color=colour, alpha=0.45, label=label))
     elif series.kind == "points":
         line = ("--" if series.dashed else "-") if series.joined else "none"
         style = {"color": colour, "marker": series.marker, "linestyle": line, "markersize": 5.5, "linewidth": 1.2}
-        error = None if series.error is None else np.nan_to_num(_numbers(series.error))
-        axis.errorbar(x, y, yerr=error, capsize=2, elinewidth=1, label=label, **style)
-        limits = np.asarray(series.is_limit or [False] * len(x), bool) & np.isfinite(y)
-        for position, value in zip(x[limits], y[limits], strict=True):
-            top = value * 1.8 if panel.y_log else value + 0.1 * float(np.nanmax(y) - np.nanmin(y) or 1.0)
-            axis.annotate(
-                "", (position, top), (position, value), arrowprops={"arrowstyle": "->", "color": colour, "lw": 1.2}
-            )
+        value, is_log = (x, panel.x_log) if panel.rows else (y, panel.y_log)
+        error = np.zeros(len(x)) if series.error is None else np.nan_to_num(_numbers(series.error))
+        limits = np.asarray([False] * len(x) if series.is_limit is None else series.is_limit, bool) & np.isfinite(value)
+        reach = 0.8 * value if is_log else 0.1 * float(np.nanmax(value) - np.nanmin(value) or 1.0)
+        error = np.where(limits, reach, error)
+        style |= {"xerr": error, "xlolims": limits} if panel.rows else {"yerr": error, "lolims": limits}
+        points, caps, bars = axis.errorbar(x, y, capsize=2, elinewidth=1, label=label, **style)
+        artists = [*bars, *caps, points]
     else:
         draw_style = "steps-mid" if series.kind == "steps" else "default"
         dashes = "--" if series.dashed else "-"
-        axis.plot(x, y, color=colour, linestyle=dashes, linewidth=1.1, drawstyle=draw_style, label=label)
+        artists = axis.plot(x, y, color=colour, linestyle=dashes, linewidth=1.1, drawstyle=draw_style, label=label)
+    for artist in artists:
+        artist.set_gid(gid)
 
 
 def _stills(film: Film) -> Figure:
@@ -117,23 +166,42 @@ def _stills(film: Film) -> Figure:
     for place, frame in enumerate(chosen):
         column = axes[:, place]
         for axis, heat in zip(column, frame.maps, strict=False):
-            low, high = film.colour_range
-            values = np.asarray(heat.values).T
-            image = axis.imshow(values, origin="lower", cmap="twilight_shifted", vmin=low, vmax=high)
-            axis.set_xticks([])
-            axis.set_yticks([])
+            image = add_map(axis, heat, film)
         for axis, panel in zip(column, frame.panels, strict=False):
             _fill(axis, panel)
             if place:
                 axis.set_ylabel("")
         column[0].set_title(with_scripts(frame.label), fontsize=10)
     if image is not None:
-        bar = figure.colorbar(image, ax=axes, shrink=0.75)
-        low, high = film.colour_range
-        bar.set_ticks([low, 0.5 * (low + high), high], labels=[r"$-\pi$", "0", r"$\pi$"])
-        bar.set_label(with_scripts(film.colour_label))
+        colour_bar(figure, image, film, axes).set_label(with_scripts(film.colour_label))
     figure.suptitle(with_scripts(film.title), fontsize=12, color=BLACK)
     return figure
+
+
+def add_map(axis: Any, heat: HeatMap, film: Film, gid: str | None = None) -> Any:
+    """Draw a heat map, likewise."""
+    low, high = film.colour_range
+    style: Any = {"origin": "lower", "cmap": "twilight_shifted", "vmin": low, "vmax": high, "interpolation": "none"}
+    image = axis.imshow(np.asarray(heat.values, float).T, **style)
+    image.set_gid(gid)
+    for i, j in heat.marked:
+        outline = Rectangle((i - 0.5, j - 0.5), 1, 1, fill=False, edgecolor="#00C2A0", linewidth=1.6, gid=gid)
+        axis.add_patch(outline)
+    axis.set_xticks([])
+    axis.set_yticks([])
+    return image
+
+
+def colour_bar(figure: Figure, image: Any, film: Film, axes: Any) -> Any:
+    """The colours of heat maps beside the axes."""
+    bar = figure.colorbar(image, ax=axes, shrink=0.75)
+    low, high = film.colour_range
+    middle = 0.5 * (low + high)
+    names = (
+        ["−π", "0", "π"] if math.isclose(high, math.pi) and middle == 0 else [f"{v:.3g}" for v in (low, middle, high)]
+    )
+    bar.set_ticks([low, middle, high], labels=names)
+    return bar
 
 
 def _numbers(values: Sequence[float | None]) -> Any:

@@ -1,4 +1,4 @@
-"""The report as one HTML file that needs nothing else: plots that respond to the reader, pictures where they cannot.
+"""The report as one HTML file that needs nothing else: plots that respond to the reader, and show without.
 
 Texts may come from the files of a stranger's run: they are escaped, and the page forbids all scripts but its own.
 """
@@ -10,7 +10,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from importlib import resources
 
 import jinja2
@@ -18,6 +18,7 @@ import numpy as np
 from markupsafe import Markup, escape
 
 from dlhmc.report.charts import Chart, Film, HeatMap, Page, Table
+from dlhmc.report.inline import columns_of, inline, legend
 from dlhmc.storage.tables import plain
 
 _SCRIPT = re.compile(r"([_^])\{([^{}]*)\}")
@@ -27,14 +28,14 @@ _NUMBER = re.compile(r"[<>≤≥≈~±+\-−\s]*[\d.]")
 _DIGITS_OF_MAPS = 5
 
 
-def render(page: Page, pictures: Mapping[str, bytes]) -> str:
-    """The page; pictures are PNG files by the name of their chart or film, for readers without JavaScript and print."""
+def render(page: Page) -> str:
+    """The page."""
     style, script = _resource("page.css"), _resource("page.js")
     policy = (
         f"default-src 'none'; script-src {_source_hash(script)}; style-src {_source_hash(style)}; "
         "img-src data:; base-uri 'none'; form-action 'none'"
     )
-    return _template().render(page=page, pictures=pictures, style=style, script=script, policy=policy)
+    return _template().render(page=page, style=style, script=script, policy=policy)
 
 
 def data(figure: Chart | Film) -> str:
@@ -109,7 +110,9 @@ def _template() -> jinja2.Template:
         "scripts": with_scripts,
         "plain": plain,
         "data": data,
-        "picture": lambda content: f"data:image/png;base64,{base64.b64encode(content).decode()}",
+        "drawn": inline,
+        "legend": legend,
+        "columns": columns_of,
         "numeric_columns": numeric_columns,
         "anchor": _anchor,
         "kind": lambda block: type(block).__name__.lower(),
