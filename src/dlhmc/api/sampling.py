@@ -80,7 +80,7 @@ def sample(
         warmup=warmup,
         seed=seed,
         start=str(start) if named else settled_start(kernel.target, None) if start is None else None,
-        target_acceptance=0.8 if tune is None else tune,
+        target_acceptance=tune,
         keep_configurations=keep_configurations,
         float64=is_double(),
     )

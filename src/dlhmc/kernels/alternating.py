@@ -61,9 +61,9 @@ class Alternating(Kernel):
         """The state of the kernel between the moves."""
         return self.kernel.init(x)
 
-    def round_trip(self, x: Field, v: Momentum) -> RoundTrip | None:
+    def round_trip(self, target: Target, x: Field, v: Momentum) -> RoundTrip | None:
         """Of the kernel between the moves."""
-        return self.kernel.round_trip(x, v)
+        return self.kernel.round_trip(target, x, v)
 
     def tunable_step_size(self) -> Float[Array, ""] | None:
         """The step size of the kernel between the moves."""

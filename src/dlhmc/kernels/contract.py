@@ -75,8 +75,11 @@ class Kernel(eqx.Module):
         """Forces that a trajectory computes."""
         return 0
 
-    def round_trip(self, x: Field, v: Momentum) -> RoundTrip | None:
-        """A trajectory from (x, v) and back, without accept/reject; None for kernels that make none."""
+    def round_trip(self, target: Target, x: Field, v: Momentum) -> RoundTrip | None:
+        """A trajectory from (x, v) and back, without accept/reject; None for kernels that make none.
+
+        The target is the kernel's, with auxiliary fields where it has them (`Target.refresh`).
+        """
         return None
 
     def with_step_size(self, step_size: Float[Array, ""]) -> "Kernel":

@@ -90,11 +90,11 @@ class DLHMC(Kernel):
         nonfinite = jnp.any(decision.nonfinite, axis=tuple(range(change.ndim - 1)))
         return State(x), Info(decision.acceptance[first], decision.accepted[first], change[first], nonfinite)
 
-    def round_trip(self, x: Field, v: Momentum) -> RoundTrip:
+    def round_trip(self, target: Target, x: Field, v: Momentum) -> RoundTrip:
         """F⁻¹(F(x, v))."""
-        end = self.trajectory.forward(self.target, x, v)
-        back = self.trajectory.inverse(self.target, end.x, end.v)
-        change = energy_change(self.target, (x, v), (end.x, end.v)) - end.log_jacobian
+        end = self.trajectory.forward(target, x, v)
+        back = self.trajectory.inverse(target, end.x, end.v)
+        change = energy_change(target, (x, v), (end.x, end.v)) - end.log_jacobian
         return RoundTrip(change, back.x, back.v)
 
     def propose(self, key: Key[Array, ""], x: Field) -> Proposal:

@@ -85,9 +85,8 @@ class HMC(Kernel):
         """Of the slowest part of the force, where it has several."""
         return self.leapfrog_steps * self.integrator.forces_per_step + 1
 
-    def round_trip(self, x: Field, v: Momentum) -> RoundTrip:
+    def round_trip(self, target: Target, x: Field, v: Momentum) -> RoundTrip:
         """There, and back with the momentum flipped."""
-        target = self.target.refresh(jax.random.key(0), x)
         x_new, v_new = self._integrate(target, x, v)
         x_back, v_back = self._integrate(target, x_new, -v_new)
         return RoundTrip(energy_change(target, (x, v), (x_new, v_new)), x_back, -v_back)

@@ -18,7 +18,7 @@ from dlhmc.geometry.contract import Field, Momentum, PerChain, real_dtype
 from dlhmc.kernels.contract import Kernel
 from dlhmc.numerics import rng
 from dlhmc.numerics.leaves import in_double, integer
-from dlhmc.targets.contract import energy_change
+from dlhmc.targets.contract import Target, energy_change
 
 #: errors in the probability of acceptance that are too large: an error of δ in ΔH changes it by δ at most, and a
 #: sampler by as much as if its target were wrong by δ. Sound runs are far below: 2e-4 was the largest error seen on
@@ -78,17 +78,18 @@ def check_precision(kernel: Kernel, x: NDArray[Any], seed: int, step: int) -> Pr
     x = x[..., :_CHAINS]
     momentum_shape = (*kernel.target.geometry.momentum_shape, x.shape[-1])
     nothing = np.zeros(momentum_shape, np.finfo(x.dtype).dtype)
-    if eqx.filter_eval_shape(kernel.round_trip, x, nothing) is None:
+    if eqx.filter_eval_shape(kernel.round_trip, kernel.target, x, nothing) is None:
         return None
     seed_array, step_array = integer(seed, np.uint32), integer(step, np.uint32)
-    v, change, error, distance = _there_and_back(kernel, jax.device_put(x), seed_array, step_array)
+    target, v, change, error, distance = _there_and_back(kernel, jax.device_put(x), seed_array, step_array)
     probability = _probability(change)
     # A trajectory that is rejected anyway does no harm, and may lose all digits.
     irreversibility = np.mean(probability * np.minimum(1, np.nan_to_num(np.abs(error), nan=1.0, posinf=1.0)))
     acceptance_error = None
     if x.dtype in (np.float32, np.complex64):
         with jax.enable_x64(True):
-            doubled = _there(in_double(kernel), *in_double((jnp.asarray(x), jnp.asarray(v))))
+            # The same auxiliary fields: random numbers of another precision would be others.
+            doubled = _there(*in_double((kernel, target, jnp.asarray(x), v)))
         acceptance_error = float(np.mean(np.abs(probability - _probability(doubled))))
     distances = np.asarray(distance)[probability > 0]
     return Precision(1, acceptance_error, float(irreversibility), float(np.max(distances, initial=0.0)))
@@ -97,24 +98,24 @@ def check_precision(kernel: Kernel, x: NDArray[Any], seed: int, step: int) -> Pr
 @eqx.filter_jit
 def _there_and_back(
     kernel: Kernel, x: Field, seed: Int[Array, ""], step: Int[Array, ""]
-) -> tuple[Momentum, PerChain, PerChain, PerChain]:
-    """Momenta, ΔH of the way there, change of the energy there and back, and the largest distance from the start."""
-    target = kernel.target
+) -> tuple[Target, Momentum, PerChain, PerChain, PerChain]:
+    """Target with auxiliary fields, momenta, ΔH of the way there, what is lost there and back, the largest distance."""
     key = rng.step_key(seed, rng.Purpose.PRECISION, step)
+    target = kernel.target.refresh(jax.random.fold_in(key, 1), x)
     v = target.geometry.momentum(key, x.shape[-1], real_dtype(x))
-    trip = kernel.round_trip(x, v)
+    trip = kernel.round_trip(target, x, v)
     if trip is None:
         raise TypeError("this kernel makes no trajectories")
     error = energy_change(target, (x, v), (trip.x_back, trip.v_back))
     away = target.geometry.difference(x, trip.x_back)
     distance = jnp.max(jnp.abs(away), axis=tuple(range(away.ndim - 1)))
-    return v, trip.energy_change, error, distance
+    return target, v, trip.energy_change, error, distance
 
 
 @eqx.filter_jit
-def _there(kernel: Kernel, x: Field, v: Momentum) -> PerChain:
+def _there(kernel: Kernel, target: Target, x: Field, v: Momentum) -> PerChain:
     """ΔH; the way back is not computed."""
-    trip = kernel.round_trip(x, v)
+    trip = kernel.round_trip(target, x, v)
     if trip is None:
         raise TypeError("this kernel makes no trajectories")
     return trip.energy_change

@@ -299,7 +299,7 @@ class Sampling(Work):
         self._schedule = Schedule(
             integer(amounts.seed, np.uint32),
             integer(amounts.warmup),
-            leaf(amounts.target_acceptance),
+            leaf(amounts.target_acceptance or sampler.target.wanted_acceptance),
             integer(amounts.measure_every),
         )
         self.seconds = 0.0

@@ -28,8 +28,8 @@ class SampleAmounts(Settings):
     """root of all random numbers"""
     start: Start | str | None = None
     """first configurations: exact draws, hot, cold or a file; if not given, exact where the target can, else hot"""
-    target_acceptance: Advanced[Probability] = 0.8
-    """acceptance the step size is tuned to"""
+    target_acceptance: Advanced[Probability | None] = None
+    """acceptance the step size is tuned to; what suits the target if not given"""
     measure_every: Advanced[Count] = 10
     """trajectories between two measurements of expensive observables, where there are any; rows between repeat them"""
     keep_configurations: Amount = 0

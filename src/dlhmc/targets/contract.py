@@ -73,6 +73,8 @@ class Target(eqx.Module):
     couplings: ClassVar[tuple[str, ...]] = ()
     #: steps of a faster part of the force for each of the slower one, if nothing else is said
     inner_steps: ClassVar[int] = 1
+    #: acceptance to which step sizes are tuned, if nothing else is said
+    wanted_acceptance: ClassVar[float] = 0.8
 
     @property
     @abstractmethod

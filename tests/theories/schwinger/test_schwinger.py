@@ -10,6 +10,7 @@ import pytest
 
 import dlhmc
 from dlhmc import HMC, Alternating, InstantonHits, Schwinger, reweighted
+from dlhmc.runs.precision import check_precision
 from unoptimised import unoptimised
 
 
@@ -215,3 +216,18 @@ def test_reweighting():
     quenched = dlhmc.U1((2, 2), 1.0).exact()
     for name, mean in heavy.means.items():
         assert abs(mean.value - quenched[name]) < 4 * mean.error, name
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("double", [False, True])
+def test_trajectories_are_reversible(double):
+    """To 1e-4 in single precision and 1e-11 in double, far below the residuals: solutions are functions of x alone."""
+    with jax.enable_x64(double):
+        target = Schwinger((4, 4), 2.0, kappa=0.276)
+        x = target.quenched().exact_draws().draw(jax.random.key(1), 8, jnp.dtype(jnp.result_type(float)))
+        found = check_precision(HMC(target, 0.1, 5), np.asarray(x), seed=1, step=0)
+    limit = 1e-11 if double else 1e-4
+    assert found.distance < limit
+    assert found.irreversibility < 100 * limit
+    # The same pseudofermions in double precision give the same probability of acceptance.
+    assert double or found.acceptance_error < 1e-3

@@ -43,6 +43,8 @@ class Schwinger(U1):
     couplings: ClassVar[tuple[str, ...]] = ("beta", "mass")
     #: gauge steps for each step of the fermions, which cost much more and pull less
     inner_steps: ClassVar[int] = 4
+    #: at small masses larger steps are unstable near small eigenvalues of D, and ⟨e^{−ΔH}⟩ cannot be measured
+    wanted_acceptance: ClassVar[float] = 0.95
 
     #: bare mass m of D = m + 2 − H
     mass: Float[Array, ""]
