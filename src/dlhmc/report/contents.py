@@ -61,7 +61,7 @@ def build_page(paths: Sequence[Path], curves: Sequence[Curve] = ()) -> Page:
             sections.append(dataclasses.replace(section, heading=heading))
     if runs.trainings:
         sections.append(Section("Training", training_charts(runs.trainings)))
-    sections += [_sampling(path) for path in runs.samplings]
+    sections += _samplings([SampledRun.open(path) for path in runs.samplings])
     if runs.comparisons:
         where = [(run, figures.where(run)) for figures, family in families for run in family.runs]
         warnings = [Text(f"{place}: {warning}") for run, place in where for warning in run.results.warnings]
@@ -77,13 +77,21 @@ def build_page(paths: Sequence[Path], curves: Sequence[Curve] = ()) -> Page:
     return Page(title, question, " ".join(answers) or _counts(runs), sections)
 
 
-def _sampling(path: Path) -> Section:
-    run = SampledRun.open(path)
-    figures = Figures() if run.theory is None else run.theory.figures(run.history.attributes)
-    with run.sound():
-        table = [] if run.summary is None else [sampling_table(run.summary)]
-        blocks = [*table, *figures.sampled(run), sampling_chart(run)]
-    return Section(f"Sampling run {path.resolve().name}", blocks)
+def _samplings(runs: Sequence[SampledRun]) -> list[Section]:
+    """A section for each run, and one for what runs of a theory tell together."""
+    sections: list[Section] = []
+    alike: dict[type[Figures], tuple[Figures, list[SampledRun]]] = {}
+    for run in runs:
+        figures = Figures() if run.theory is None else run.theory.figures(run.history.attributes)
+        alike.setdefault(type(figures), (figures, []))[1].append(run)
+        with run.sound():
+            table = [] if run.summary is None else [sampling_table(run.summary)]
+            sections.append(Section(f"Sampling run {run.name}", [*table, *figures.sampled(run), sampling_chart(run)]))
+    for figures, group in alike.values():
+        with group[-1].sound():
+            if blocks := figures.together(group):
+                sections.append(Section("Sampling runs together", blocks))
+    return sections
 
 
 def _drawable(sections: Sequence[Section]) -> list[Section]:

@@ -112,6 +112,10 @@ class Figures:
         """What else is shown of a sampling run, between its results and the histories of slow observables."""
         return []
 
+    def together(self, runs: Sequence[SampledRun]) -> list[Block]:
+        """What is shown of all sampling runs of the theory in one chart."""
+        return []
+
 
 def grouped(runs: Sequence[ComparedRun], curves: Sequence[Curve]) -> list[tuple[Figures, Family]]:
     """All comparisons in families, each with the figures of its theory."""

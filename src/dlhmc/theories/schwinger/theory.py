@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from msgspec import Meta
 
@@ -14,6 +14,9 @@ from dlhmc.theories.u1.theory import HmcWithHits, U1Theory
 
 if TYPE_CHECKING:
     from dlhmc.kernels import Kernel
+    from dlhmc.report.figures import Figures
+    from dlhmc.runs.summary import Histories
+    from dlhmc.statistics import Estimate, Series
     from dlhmc.targets import Target
     from dlhmc.targets.contract import Observables
 
@@ -154,6 +157,26 @@ class SchwingerTheory(Theory):
         names = ("flavours", "residual", "force_residual", "most_iterations", "expected_charge_squared")
         settings = {name: getattr(target, name) for name in names}
         return SchwingerSettings(target.lattice, float(str(target.beta)), float(str(target.mass)), **settings)
+
+    def derived(self, histories: "Histories", notes: Mapping[str, Any]) -> "Mapping[str, Estimate]":
+        """Masses of pion and eta, where correlators were measured."""
+        from dlhmc.theories.schwinger.masses import masses
+
+        shape = histories.elements.get("pion", ())
+        if len(shape) != 1:
+            return {}
+
+        def series(name: str) -> "Callable[[int], Series]":
+            return lambda t: histories.series(name, 1, (t,))
+
+        equilibrium = histories.start == "exact"
+        return masses({name: series(name) for name in ("pion", "eta")}, shape[0], equilibrium_start=equilibrium)
+
+    def figures(self, described: Mapping[str, Any]) -> "Figures":
+        """Correlators, and the pion mass."""
+        from dlhmc.theories.schwinger.figures import SchwingerFigures
+
+        return SchwingerFigures()
 
     def examples(self) -> "Mapping[str, Callable[[], Target]]":
         """A small lattice."""
