@@ -3,37 +3,70 @@
 import json
 
 import numpy as np
+import pytest
 
 import dlhmc
 from dlhmc import cli
 from dlhmc.errors import ExitCode
+from dlhmc.report.sampling import SampledRun
+from dlhmc.theories.schwinger.figures import SchwingerFigures
 
 SMALL = ("--lattice", "4", "4", "--leapfrog-steps", "2", "--chains", "4", "--warmup", "4", "--start", "cold", "--quiet")
 
 
-def test_learned_proposals_and_hmc_in_turn(tmp_path):
-    words = [
-        "sample",
-        "--target",
-        "schwinger",
-        "--beta",
-        "2",
-        "--kappa",
-        "0.25",
-        "--model",
-        "u1-b2",
-        "--alternate",
-        "2",
-    ]
-    assert cli.run([*words, *SMALL, "--trajectories", "6", "--out", str(tmp_path / "run")]) is ExitCode.OK
-    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """A short run with all that can be asked for."""
+    path = tmp_path_factory.mktemp("fermions") / "run"
+    words = (
+        "sample --target schwinger --beta 2 --kappa 0.25 --model u1-b2 --alternate 2 --correlators --measure-every 2"
+    )
+    assert cli.run([*words.split(), *SMALL, "--trajectories", "6", "--out", str(path)]) is ExitCode.OK
+    return path
+
+
+def test_learned_proposals_and_hmc_in_turn(run):
+    summary = json.loads((run / "summary.json").read_text())
     assert summary["target"] == "schwinger"
     # Two steps of HMC and two trajectories of two layers.
     assert summary["leapfrog_steps"] == 6
-    samples = dlhmc.load(tmp_path / "run")
+    samples = dlhmc.load(run)
     moves = samples.data["moves"].values
     assert set(np.unique(moves)) <= {0.0, 0.5, 1.0}
     assert "moves" not in samples.observables
+
+
+def test_correlators_are_measured_now_and_then(run):
+    samples = dlhmc.load(run)
+    pion = samples.data["pion"].values
+    assert pion.shape == (4, 6, 3)
+    np.testing.assert_array_equal(pion[:, ::2], pion[:, 1::2])
+    assert (np.diff(pion[:, ::2], axis=1) != 0).any()
+    susceptibility, charge = (samples.data[name].values for name in ("susceptibility", "charge"))
+    np.testing.assert_allclose(susceptibility, charge**2 / 16)
+
+
+def test_figures(run):
+    found = SampledRun.open(run)
+    masses = {"pion_mass": {"mean": 0.5, "error": 0.1}, "pion_fit_from": {"mean": 1.0, "error": 0.0}}
+    pion = {"mean": [4.0, 2.0, 1.5], "error": [0.1, 0.1, None]}
+    other = found._replace(summary=found.summary | {"derived": masses, "pion": pion | {"error": [0.1, 0.1, 0.1]}})
+    (chart,) = SchwingerFigures().sampled(other)
+    (points, fit, _) = chart.panels[0].series
+    assert (points.x, points.y) == ([0, 1, 2], [4.0, 2.0, 1.5])
+    assert fit.name == "M_{π} = 0.5(1)"
+    # A cosh(M(2 − t)) at t = 1 and 2.
+    np.testing.assert_allclose(fit.y[0] / fit.y[1], np.cosh(0.5))
+    (chart,) = SchwingerFigures().together([found, other])
+    line, points = chart.panels[0].series
+    root = 2**0.5
+    np.testing.assert_allclose([points.x, points.y, points.error], [[0.1968 * root], [0.5 * root], [0.1 * root]])
+    np.testing.assert_allclose(line.y[-1], 2.008 * line.x[-1] ** (2 / 3))
+    # Without errors, and without masses.
+    (chart,) = SchwingerFigures().sampled(found._replace(summary=found.summary | {"pion": pion}))
+    assert chart.panels[0].series[0].error == [0.1, 0.1, None]
+    assert SchwingerFigures().together([found]) == []
+    assert SchwingerFigures().sampled(found._replace(summary=None)) == []
 
 
 def test_what_is_refused(capsys):
@@ -41,6 +74,7 @@ def test_what_is_refused(capsys):
         ("--lattice 5 4", "--lattice is 5 4, but must be two even numbers"),
         ("--flavours 3", "--flavours is 3, but must be an even number"),
         ("--mass 0.1 --kappa 0.2", "Give --mass or --kappa, not both"),
+        ("--sources 1", "--sources is 1, but must be 0, or from 2 to 1000"),
         ("--alternate 2", "--alternate is for learned trajectories: give a --model"),
         ("--model u1-b2 --target su2", "was trained for the target u1, not su2"),
     ):

@@ -107,7 +107,7 @@ class Mesons(Occasional):
 
     correlators: bool = False
     """measure the condensate and the correlators of pion and eta"""
-    sources: Annotated[int, Meta(ge=0, le=1000)] = 0
+    sources: Advanced[Annotated[int, Meta(ge=0, le=1000)]] = 0
     """random sources on each time slice, at least 2, for lattices beyond 32×32; 0 for all propagators exactly"""
 
     def __post_init__(self) -> None:
