@@ -20,7 +20,8 @@ def sampling_chunk(sampler: Sampler, amounts: SampleAmounts, options: ExecutionO
     """Trajectories from the same start each time."""
     devices, carry = prepare_sampling(sampler, amounts, options)
     number = amounts.chunk or 1
-    schedule = engine.Schedule(integer(amounts.seed, np.uint32), integer(0), leaf(amounts.target_acceptance))
+    wanted = leaf(sampler.wanted_acceptance(amounts))
+    schedule = engine.Schedule(integer(amounts.seed, np.uint32), integer(0), wanted)
     arguments = (on_host(sampler.kernel), schedule, carry, integer(0), integer(number), number, sampler.tune)
     with devices.active():
         compiled = engine.advance.lower(*arguments).compile()  # type: ignore[attr-defined]

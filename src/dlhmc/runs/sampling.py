@@ -74,6 +74,10 @@ class Sampler(NamedTuple):
         """What is sampled."""
         return self.kernel.target
 
+    def wanted_acceptance(self, amounts: SampleAmounts) -> float:
+        """To which the step size is tuned."""
+        return amounts.target_acceptance or self.target.wanted_acceptance
+
     def starts_from(self, amounts: SampleAmounts) -> str:
         """The first configurations: a name, a file, or an array."""
         if self.start is not None:
@@ -299,7 +303,7 @@ class Sampling(Work):
         self._schedule = Schedule(
             integer(amounts.seed, np.uint32),
             integer(amounts.warmup),
-            leaf(amounts.target_acceptance or sampler.target.wanted_acceptance),
+            leaf(sampler.wanted_acceptance(amounts)),
             integer(amounts.measure_every),
         )
         self.seconds = 0.0
