@@ -68,6 +68,9 @@ WHOLE = {
     "patch": lambda: (U1((3, 2), 1.7), defect(U1((3, 2), 1.7), "patch", 3)),
     "uniform": lambda: (U1((3, 2), 1.7), Uniform.start(4, 0.2)),
     "uniform, odd": lambda: (correlated_gaussian(), Uniform.start(3, 0.3)),
+    "weighted": lambda: (U1((3, 2), 1.7), weighted(U1((3, 2), 1.7), 4)),
+    "weighted, odd": lambda: (U1((4, 3), 2.0), weighted(U1((4, 3), 2.0), 3)),
+    "dense, from weighted": lambda: (U1((3, 2), 1.7), dense_from_weighted(U1((3, 2), 1.7), 2)),
     "defect in Villain's theory": lambda: (Villain((3, 2), 1.3), defect(Villain((3, 2), 1.3), "defect", 2)),
 }
 
@@ -77,6 +80,18 @@ def defect(target, network, number):
     kind = registry.architecture(network)
     settings = kind(leapfrog_steps=number, step_size=0.2, radii=(0.0, 1.0, 2.0, 3.0), **own)
     return unoptimised(settings.completed(target).build)(target, KEY)
+
+
+def weighted(target, number):
+    settings = registry.architecture("weighted")(leapfrog_steps=number, step_size=0.2, radii=(0.0, 1.0, 2.0))
+    return unoptimised(settings.completed(target).build)(target, KEY)
+
+
+def dense_from_weighted(target, number):
+    """As training would begin, from layers that have been trained."""
+    settings = registry.architecture("dense")(leapfrog_steps=number, hidden=(12, 14)).completed(target)
+    new = unoptimised(settings.build)(target, KEY)
+    return settings.grown(target, new, shaken(weighted(target, number), 0.3, 4))
 
 
 @pytest.mark.usefixtures("x64")

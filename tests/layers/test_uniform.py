@@ -37,36 +37,40 @@ def test_before_training_they_are_hmc(name):
     np.testing.assert_allclose(end.v, expected[1], atol=1e-12)
 
 
+def dense(target, number, hidden=(4,)):
+    architecture = DenseArchitecture(leapfrog_steps=number, hidden=hidden).completed(target)
+    return architecture, unoptimised(lambda: architecture.build(target, jax.random.key(0)))()
+
+
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize("number", [4, 5])
 def test_dense_networks_take_them_over(number):
     """The same trajectory, by the paper's layers; what training finds later is theirs."""
     target = U1((4, 6), 2.0)
     trained = shaken(Uniform.start(number, 0.2), 0.4, 1)
-    architecture = DenseArchitecture(leapfrog_steps=number, hidden=(4,)).completed(target)
-    new = unoptimised(lambda: architecture.build(target, jax.random.key(0)))()
-    grown = architecture.grown(new, trained)
+    architecture, new = dense(target, number)
+    grown = architecture.grown(target, new, trained)
     one, other = (unoptimised(layers.forward)(target, *phase_of(target)) for layers in (trained, grown))
     for ours, theirs in zip(one, other, strict=True):
         np.testing.assert_allclose(theirs, ours, atol=1e-10)
-    assert architecture.grown(new, Uniform.start(number + 1, 0.2)) is None
-    assert architecture.grown(new, new) is None
-    assert UniformArchitecture().grown(trained, new) is None
+    assert architecture.grown(target, new, Uniform.start(number + 1, 0.2)) is None
+    assert architecture.grown(target, new, new) is None
+    assert UniformArchitecture().grown(target, trained, new) is None
 
 
 class OneScale(Uniform):
     """Heats in both halves."""
 
-    def steps(self):
-        steps = super().steps()
+    def steps(self, target):
+        steps = super().steps(target)
         return steps._replace(scale=jnp.abs(steps.scale))
 
 
 class SameKick(Uniform):
     """The second half takes the force as the first did."""
 
-    def steps(self):
-        steps = super().steps()
+    def steps(self, target):
+        steps = super().steps(target)
         return steps._replace(kick=steps.kick * jnp.exp(-0.5 * steps.scale))
 
 

@@ -2,6 +2,7 @@
 
 from dlhmc.layers.contract import Layer, Phase, Trajectory
 from dlhmc.layers.leapfrog import LeapfrogLayer
+from dlhmc.layers.linear import LinearTrajectory
 from dlhmc.layers.position import RULES, Affine, Circle, PositionRule, Shift
 from dlhmc.layers.stack import LayerStack
 from dlhmc.layers.uniform import Uniform
@@ -13,6 +14,7 @@ __all__ = [
     "Layer",
     "LayerStack",
     "LeapfrogLayer",
+    "LinearTrajectory",
     "Phase",
     "PositionRule",
     "Shift",

@@ -67,6 +67,6 @@ class Architecture(Settings):
         """New layers; `completed` has been called."""
         raise NotImplementedError
 
-    def grown(self, new: "Trajectory", trained: "Trajectory") -> "Trajectory | None":
+    def grown(self, target: "Target", new: "Trajectory", trained: "Trajectory") -> "Trajectory | None":
         """New layers made to do what trained ones of another kind do; None where they cannot."""
         return None

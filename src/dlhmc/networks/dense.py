@@ -52,6 +52,10 @@ class Linear(eqx.Module):
         return _product(self.weight.astype(x.dtype), x) + self.bias.astype(x.dtype)[:, None]
 
 
+# lr(a) − lr(−a) = 1.01·a for the leaky rectifier lr: two units make a linear one.
+_PAIR = 1.01
+
+
 class Dense(Network):
     """Hidden layers on (features of x, vector), then three heads: s and q bounded by a trainable scale, t linear."""
 
@@ -87,3 +91,36 @@ class Dense(Network):
         scale_s, scale_q = jnp.exp(self.log_scales.astype(dtype))[:, :, None]
         outputs = (scale_s * jnp.tanh(s), scale_q * jnp.tanh(q), t)
         return SQT(*(output.reshape(vector.shape) for output in outputs))
+
+    def linear(
+        self,
+        s: Float[Array, " size"],
+        q: Float[Array, " size"],
+        write: Float[Array, "size unit"],
+        read: Float[Array, "unit size"],
+        room: Float[Array, ""],
+    ) -> "Dense":
+        """A network of the same sizes that gives these s and q, and t = write·read·vector, at every ζ.
+
+        Two units of each hidden layer pass one of `read` on; what the others say, nobody listens to yet. The bounds of
+        s and q are at least `room`, and far enough for training to change both.
+        """
+        number = 2 * read.shape[0]
+        sign = jnp.asarray([1.0, -1.0], read.dtype)
+        pairs = jnp.kron(jnp.eye(read.shape[0], dtype=read.dtype), jnp.outer(sign, sign)) / _PAIR
+        size = s.shape[0]
+        bounds = jnp.maximum(room, 2 * jnp.abs(jnp.stack([s, q])))
+        biases = jnp.concatenate([*jnp.arctanh(jnp.stack([s, q]) / bounds), jnp.zeros_like(s)])
+        of_position, of_vector = (layer.weight.at[:number].set(0) for layer in self.inputs)
+        of_vector = of_vector.at[:number].set(jnp.kron(read, sign[:, None]))
+        hidden = (layer.weight.at[:number].set(0).at[:number, :number].set(pairs) for layer in self.hidden)
+        heads = self.heads.weight.at[2 * size :, :number].set(jnp.kron(write, sign[None]) / _PAIR)
+        layers = [
+            Linear(weight, layer.bias)
+            for weight, layer in zip((of_position, of_vector, *hidden), (*self.inputs, *self.hidden), strict=True)
+        ]
+        return eqx.tree_at(
+            lambda it: (it.inputs, it.hidden, it.heads, it.log_scales),
+            self,
+            ((layers[0], layers[1]), tuple(layers[2:]), Linear(heads, biases), jnp.log(bounds)),
+        )

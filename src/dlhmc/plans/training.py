@@ -132,6 +132,8 @@ class TrainPlan(LongPlan):
 
         The parameters of a run that goes on come from its checkpoint: the model once started from may be gone.
         """
+        import equinox as eqx
+
         from dlhmc.models.model import Model
         from dlhmc.training import Algorithm, Knots
 
@@ -154,7 +156,7 @@ class TrainPlan(LongPlan):
         model.require_target(self.theory.name, self.target)
         files = {"model": model.path}
         if type(model.architecture) is not type(self.architecture) and model.architecture is not None:
-            grown = self.architecture.grown(trajectory, model.trajectory(target))
+            grown = eqx.filter_jit(self.architecture.grown)(target, trajectory, model.trajectory(target))
             if grown is not None:
                 return algorithm, grown, files
         model.require_architecture(self.architecture)

@@ -8,7 +8,8 @@ from msgspec import Meta
 
 from dlhmc.models.architecture import Architecture, Layers, TrainingDefaults
 from dlhmc.models.dense import Hidden
-from dlhmc.theories.gauge.architectures import Radii, require_rising
+from dlhmc.settings import Positive
+from dlhmc.theories.gauge.architectures import LocalArchitecture, Radii, require_rising
 
 if TYPE_CHECKING:
     from dlhmc.layers import Trajectory
@@ -121,3 +122,48 @@ class PatchArchitecture(DefectArchitecture):
             Patch.stack(drift_key, number, self.window, 1, hidden),
         )
         return self._start(patches)
+
+
+@dataclasses.dataclass(frozen=True)
+class WeightedArchitecture(Architecture):
+    """Leapfrog with a weight for the force of each plaquette around one place; before training, HMC."""
+
+    name: ClassVar[str] = "weighted"
+    meaning: ClassVar[str] = "leapfrog with weights of plaquettes around one place; dense networks can start from it"
+    training: ClassVar[TrainingDefaults] = TrainingDefaults(3000, 3e-3, gamma_start=0.3, loss="leaving")
+
+    radii: Annotated[Radii, Meta(min_length=2)] = (0.0, 1.5, 3.0)
+    """distances at which the parameters have values; from the last on it is HMC"""
+    window: Positive | None = None
+    """links farther than this from the place stay as they are; √β if not given"""
+
+    def __post_init__(self) -> None:
+        """Radii rise from 0."""
+        super().__post_init__()
+        require_rising(self, self.radii)
+
+    @classmethod
+    def suits(cls, target: "Target") -> bool:
+        """U(1) theories of plaquettes."""
+        return DefectArchitecture.suits(target)
+
+    @classmethod
+    def builds(cls, trajectory: "Trajectory") -> bool:
+        """Weighted layers."""
+        from dlhmc.theories.u1.weighted import Weighted
+
+        return isinstance(trajectory, Weighted)
+
+    def completed(self, target: "Target") -> Self:
+        """As for local layers."""
+        local = LocalArchitecture(step_size=self.step_size, window=self.window).completed(target)
+        return dataclasses.replace(self, step_size=local.step_size, window=local.window)
+
+    def build(self, target: "Target", key: Any) -> "Trajectory":
+        """New layers; `completed` has been called."""
+        import jax.numpy as jnp
+
+        from dlhmc.theories.u1.weighted import Weighted
+
+        step_size = (self.step_size or 0.1) * jnp.sqrt(target.stiffness())  # type: ignore[attr-defined]
+        return Weighted.start(self.leapfrog_steps, step_size, self.radii, self.window or math.inf)

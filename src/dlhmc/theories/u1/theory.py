@@ -187,10 +187,10 @@ class U1Theory(Theory):
         return U1Settings(sides, beta) if fine else None
 
     def architectures(self) -> "Mapping[str, type[Architecture]]":
-        """Layers around a defect, alone or with networks."""
-        from dlhmc.theories.u1.architectures import DefectArchitecture, PatchArchitecture
+        """Layers around a defect, alone or with networks, and those that weigh plaquettes."""
+        from dlhmc.theories.u1.architectures import DefectArchitecture, PatchArchitecture, WeightedArchitecture
 
-        return {"defect": DefectArchitecture, "patch": PatchArchitecture}
+        return {kind.name: kind for kind in (DefectArchitecture, PatchArchitecture, WeightedArchitecture)}
 
     def losses(self) -> Mapping[str, NamedLoss]:
         """The paper's."""
