@@ -82,8 +82,9 @@ def defect(target, network, number):
     return unoptimised(settings.completed(target).build)(target, KEY)
 
 
-def weighted(target, number):
-    settings = registry.architecture("weighted")(leapfrog_steps=number, step_size=0.2, radii=(0.0, 1.0, 2.0))
+def weighted(target, number, window=1.2):
+    kind = registry.architecture("weighted")
+    settings = kind(leapfrog_steps=number, step_size=0.2, radii=(0.0, 1.0, 2.0), window=window)
     return unoptimised(settings.completed(target).build)(target, KEY)
 
 
@@ -91,7 +92,7 @@ def dense_from_weighted(target, number):
     """As training would begin, from layers that have been trained."""
     settings = registry.architecture("dense")(leapfrog_steps=number, hidden=(12, 14)).completed(target)
     new = unoptimised(settings.build)(target, KEY)
-    return settings.grown(target, new, shaken(weighted(target, number), 0.3, 4))
+    return settings.grown(target, new, shaken(weighted(target, number, window=9.0), 0.3, 4))
 
 
 @pytest.mark.usefixtures("x64")
