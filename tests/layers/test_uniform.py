@@ -37,25 +37,24 @@ def test_before_training_they_are_hmc(name):
     np.testing.assert_allclose(end.v, expected[1], atol=1e-12)
 
 
-def dense(target, number, hidden=(4,)):
-    architecture = DenseArchitecture(leapfrog_steps=number, hidden=hidden).completed(target)
-    return architecture, unoptimised(lambda: architecture.build(target, jax.random.key(0)))()
-
-
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize("number", [4, 5])
 def test_dense_networks_take_them_over(number):
     """The same trajectory, by the paper's layers; what training finds later is theirs."""
     target = U1((4, 6), 2.0)
-    trained = shaken(Uniform.start(number, 0.2), 0.4, 1)
-    architecture, new = dense(target, number)
-    grown = architecture.grown(target, new, trained)
-    one, other = (unoptimised(layers.forward)(target, *phase_of(target)) for layers in (trained, grown))
-    for ours, theirs in zip(one, other, strict=True):
-        np.testing.assert_allclose(theirs, ours, atol=1e-10)
-    assert architecture.grown(target, new, Uniform.start(number + 1, 0.2)) is None
-    assert architecture.grown(target, new, new) is None
-    assert UniformArchitecture().grown(target, trained, new) is None
+    architecture = DenseArchitecture(leapfrog_steps=number, hidden=(4,)).completed(target)
+
+    @unoptimised
+    def ends(trained, x, v):
+        new = architecture.build(target, jax.random.key(0))
+        assert architecture.grown(target, new, Uniform.start(number + 1, 0.2)) is None
+        assert architecture.grown(target, new, new) is None
+        assert UniformArchitecture().grown(target, trained, new) is None
+        return [layers.forward(target, x, v) for layers in (trained, architecture.grown(target, new, trained))]
+
+    ours, theirs = ends(shaken(Uniform.start(number, 0.2), 0.4, 1), *phase_of(target))
+    for one, other in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(other, one, atol=1e-10)
 
 
 class OneScale(Uniform):
