@@ -38,6 +38,8 @@ class Contestant:
     length: float | None = None
     step_size: float | None = None
     model: str | None = None
+    #: the kind of layers, where there is a model
+    network: str | None = None
 
 
 class GridPoint(NamedTuple):
@@ -100,8 +102,8 @@ def exact_contestant(target: Target, draws: ExactDraws) -> Contestant:
     return contestant_of("exact draws", Exact(target, draws))
 
 
-def contestant_of(name: str, kernel: Kernel, model: str | None = None) -> Contestant:
-    """A kernel that is given as it is; `model` is the file that it comes from."""
+def contestant_of(name: str, kernel: Kernel, model: str | None = None, network: str | None = None) -> Contestant:
+    """A kernel that is given as it is; `model` is the file that it comes from, `network` the kind of its layers."""
     steps, size = kernel.leapfrog_steps, kernel.tunable_step_size()
     step_size = None if size is None else float(size)
     return Contestant(
@@ -114,6 +116,7 @@ def contestant_of(name: str, kernel: Kernel, model: str | None = None) -> Contes
         length=steps * step_size if step_size is not None and steps else None,
         step_size=step_size,
         model=model,
+        network=network,
     )
 
 

@@ -135,6 +135,8 @@ class Entry:
     #: how many times more the best HMC costs, in N_LF · τ_int and in time
     gain_in_steps: Quantity = NOTHING
     gain_in_time: Quantity = NOTHING
+    #: the kind of layers of a model
+    network: str | None = None
     #: where the histories are, and the SHA-256 of the file
     history: str = ""
     history_sha256: str = ""

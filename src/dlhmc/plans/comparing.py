@@ -68,7 +68,8 @@ class ComparePlan(Plan):
             model = Model.open(name)
             model.require_target(self.theory.name, self.target)
             label = f"model {brief if short.count(brief) == 1 else name}"
-            found.append(contestant_of(label, model.kernel(target), name))
+            network = None if model.architecture is None else model.architecture.name
+            found.append(contestant_of(label, model.kernel(target), name, network))
             inputs[label] = model.path
         return found, inputs
 

@@ -10,9 +10,10 @@ from typing import Literal
 from dlhmc.storage import tables
 from dlhmc.storage.tables import plain
 
-# Okabe and Ito's palette, which colour-blind readers can tell apart.
+# Okabe and Ito's palette, which colour-blind readers can tell apart, and one of Tol's.
 BLACK, ORANGE, SKY, GREEN = "#000000", "#E69F00", "#56B4E9", "#009E73"
 BLUE, VERMILION, PURPLE, GREY = "#0072B2", "#D55E00", "#CC79A7", "#8A8A8A"
+WINE = "#882255"
 
 Kind = Literal["line", "steps", "points", "bars", "band"]
 Marker = Literal["o", "s", "^", "v", "D", "x"]

@@ -14,7 +14,7 @@ from dlhmc.comparison.command import RESULTS, open_results
 from dlhmc.comparison.results import Entry, Quantity, Results, cheapest, in_time
 from dlhmc.comparison.table import sections
 from dlhmc.errors import UserError
-from dlhmc.report.charts import BLUE, ORANGE, PURPLE, VERMILION, Chart, Panel, Series, Table
+from dlhmc.report.charts import BLUE, ORANGE, PURPLE, VERMILION, WINE, Chart, Panel, Series, Table
 from dlhmc.runs.describe import known_theory, symbol, target_in_words
 from dlhmc.settings import hints_of, picked
 from dlhmc.statistics.autocorrelation import autocorrelation_function
@@ -22,7 +22,7 @@ from dlhmc.storage.files import Archive, fingerprint
 from dlhmc.targets import Target
 from dlhmc.theories.contract import TargetSettings, Theory
 
-MODEL_COLOURS = (VERMILION, PURPLE, ORANGE)
+MODEL_COLOURS = (VERMILION, PURPLE, ORANGE, WINE)
 _MOST_LAGS = 200
 _AUTOCORRELATION = (
     "ρ(t) with its error (Madras and Sokal). Triangles: the window W at which the sum for τ_{int} ends (Wolff). "
@@ -125,7 +125,7 @@ class ComparedRun:
 
 def label(entry: Entry) -> str:
     """A sampler that was given from Python has the name it was given."""
-    return entry.name if entry.model is None else f"trained, N_{{LF}} = {entry.leapfrog_steps}"
+    return entry.name if entry.model is None else f"{entry.network or 'trained'}, N_{{LF}} = {entry.leapfrog_steps}"
 
 
 def contenders(run: ComparedRun) -> list[tuple[str, Entry, str]]:

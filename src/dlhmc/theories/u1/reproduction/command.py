@@ -23,7 +23,7 @@ from dlhmc.runs.directory import RunDirectory, new_run, old_run, open_run
 from dlhmc.runs.loop import PLAIN, ExecutionOptions
 from dlhmc.runs.progress import format_duration
 from dlhmc.theories.u1.figures import U1Figures
-from dlhmc.theories.u1.reproduction.settings import ReproduceSettings, comparison_name, training_name
+from dlhmc.theories.u1.reproduction.settings import ReproduceSettings, beside_name, comparison_name, training_name
 
 REPORT, TABLES = "report.html", "tables"
 # Until the first training run has shown how long one takes.
@@ -81,6 +81,8 @@ def _require_feasible(settings: ReproduceSettings, path: Path) -> None:
         settings.comparison(index, path)
         for number in settings.leapfrog_steps:
             settings.training(index, number, None)
+        for network in settings.beside_networks(index):
+            settings.beside_training(index, network, path)
 
 
 def _run(settings: ReproduceSettings, path: Path, console: Console, *, quiet: bool) -> ExitCode:
@@ -112,12 +114,21 @@ def _run(settings: ReproduceSettings, path: Path, console: Console, *, quiet: bo
 def _parts(settings: ReproduceSettings, path: Path, console: Console, *, quiet: bool) -> Iterator[Part]:
     """Train for one coupling, compare there, go on to the next."""
     for index, beta in enumerate(settings.betas):
+        trainings: dict[tuple[str, str], Callable[[], TrainPlan]] = {}
         for number in settings.leapfrog_steps:
-            run = path / training_name(beta, number)
+            before = path / training_name(settings.betas[index - 1], number) if index else None
+            trainings[f"{number} layers", training_name(beta, number)] = functools.partial(
+                settings.training, index, number, before
+            )
+        for network in settings.beside_networks(index):
+            trainings[f"{network} layers", beside_name(beta, network)] = functools.partial(
+                settings.beside_training, index, network, path
+            )
+        for (what, name), plan in trainings.items():
             yield Part(
-                f"train {number} layers at β = {beta:g}",
-                RunDirectory(run).summary.exists,
-                functools.partial(_train, settings, index, number, run, console, quiet=quiet),
+                f"train {what} at β = {beta:g}",
+                RunDirectory(path / name).summary.exists,
+                functools.partial(_train, plan, path / name, console, quiet=quiet),
                 _SECONDS_OF_TRAINING,
             )
         run = path / comparison_name(beta)
@@ -129,16 +140,13 @@ def _parts(settings: ReproduceSettings, path: Path, console: Console, *, quiet: 
         )
 
 
-def _train(
-    settings: ReproduceSettings, index: int, number: int, run: Path, console: Console, *, quiet: bool
-) -> ExitCode:
+def _train(plan: Callable[[], TrainPlan], run: Path, console: Console, *, quiet: bool) -> ExitCode:
     """Start, or go on."""
     options = ExecutionOptions(quiet=quiet)
     if RunDirectory(run).checkpoints.exists():
         return TrainPlan.resume(run, console, options)
     _remove(run)
-    before = run.parent / training_name(settings.betas[index - 1], number) if index else None
-    return settings.training(index, number, before).run(run, console, options)[1]
+    return plan().run(run, console, options)[1]
 
 
 def _compare(settings: ReproduceSettings, index: int, run: Path, console: Console, *, quiet: bool) -> ExitCode:

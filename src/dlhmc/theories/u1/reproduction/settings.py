@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from dlhmc.plans.training import TrainPlan
 
 _PAPER = U1Theory.presets["paper"]
+# From here on dense networks start from layers that act in one place; below, to heat everything alike does better.
+_FROZEN_FROM = 4.5
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,6 +35,7 @@ class ReproduceSettings(Settings):
         # The paper's sizes, for GPUs: half a million steps in all.
         "paper": {
             "network": "dense",
+            "beside": (),
             "leapfrog_steps": (_PAPER["leapfrog_steps"],),
             "hidden": _PAPER["hidden"],
             "train_chains": _PAPER["chains"],
@@ -59,6 +62,12 @@ class ReproduceSettings(Settings):
     """training steps at the first coupling"""
     transfer_steps: Count = 1000
     """training steps at each of the others"""
+    beside: tuple[Literal["local", "dense"], ...] = ("local", "dense")
+    """samplers beside, trained anew at each coupling: local layers, and dense networks that take over simpler layers"""
+    beside_steps: Count = 2000
+    """training steps of local layers, and of the layers that dense networks take over"""
+    dense_steps: Count = 100
+    """training steps of dense networks after that"""
     lengths: Annotated[tuple[Positive, ...], Meta(min_length=1)] = (1.0, 2.0, 4.0)
     """trajectory lengths of HMC"""
     acceptances: Annotated[tuple[Probability, ...], Meta(min_length=1)] = (0.6, 0.8, 0.9)
@@ -82,6 +91,7 @@ class ReproduceSettings(Settings):
         self.require(fits, "budgets", "one number, or one for each of the betas")
         distinct = len(set(self.leapfrog_steps)) == len(self.leapfrog_steps)
         self.require(distinct, "leapfrog_steps", "different numbers")
+        self.require(len(set(self.beside)) == len(self.beside), "beside", "different samplers")
         object.__setattr__(self, "curves", absolute(self.curves))
 
     @classmethod
@@ -122,11 +132,46 @@ class ReproduceSettings(Settings):
             table["beta_start"] = self.betas[index - 1]
         return TrainPlan.from_table(table)
 
+    def beside_networks(self, index: int) -> list[str]:
+        """All to be trained at one coupling for the samplers beside, in this order."""
+        before = {"dense": [self._taken_over(index)]}
+        return [name for network in self.beside for name in (*before.get(network, ()), network)]
+
+    def _taken_over(self, index: int) -> str:
+        """The layers that dense networks take over."""
+        return "weighted" if self.betas[index] >= _FROZEN_FROM else "uniform"
+
+    def beside_training(self, index: int, network: str, directory: Path) -> "TrainPlan":
+        """Training of one of them."""
+        from dlhmc.plans.training import TrainPlan
+
+        table = self._target(index) | {"network": network, "steps": self.beside_steps, "chains": self.train_chains}
+        # Layers with a window do not know the lattice.
+        small = {"lattice": tuple(min(side, 8) for side in self.lattice), "chains": 2 * self.train_chains}
+        base = self._taken_over(index)
+        own: dict[str, dict[str, Any]] = {
+            "local": small,
+            "weighted": small | {"symmetric": True},
+            "uniform": {"step_size": 0.2, "anneal": 0.7},
+            "dense": {
+                "model": str(directory / beside_name(self.betas[index], base)),
+                "symmetric": base == "weighted",
+                "hidden": (64, 64),
+                "gamma_start": 1.0,
+                "learning_rate": 1e-5,
+                "steps": self.dense_steps,
+            },
+        }
+        return TrainPlan.from_table(table | own[network])
+
     def comparison(self, index: int, directory: Path) -> "ComparePlan":
         """The comparison at one coupling, with the samplers trained in `directory`."""
         from dlhmc.plans.comparing import ComparePlan
 
-        models = tuple(str(directory / training_name(self.betas[index], number)) for number in self.leapfrog_steps)
+        beta = self.betas[index]
+        names = [training_name(beta, number) for number in self.leapfrog_steps]
+        names += [beside_name(beta, network) for network in self.beside]
+        models = tuple(str(directory / name) for name in names)
         shared = ("lengths", "acceptances", "chains", "precision")
         table = self._target(index) | {name: getattr(self, name) for name in shared}
         return ComparePlan.from_table(table | {"model": models, "budget": self.budget(index)})
@@ -139,6 +184,11 @@ class ReproduceSettings(Settings):
 def training_name(beta: float, leapfrog_steps: int) -> str:
     """The folder of a training run."""
     return f"train-b{beta:g}-n{leapfrog_steps}"
+
+
+def beside_name(beta: float, network: str) -> str:
+    """The folder of a training run of a sampler beside."""
+    return f"train-{network}-b{beta:g}"
 
 
 def comparison_name(beta: float) -> str:
