@@ -20,6 +20,8 @@ from dlhmc.networks import SQT, Dense, Network
 from dlhmc.testing import ConformanceError, check_network, check_rule, check_trajectory
 from dlhmc.testing.trajectory import log_jacobians, round_trip
 from dlhmc.theories import registry
+from dlhmc.theories.gauge.architectures import LocalArchitecture
+from dlhmc.theories.gauge.wilson import wilson
 from dlhmc.theories.u1.wilson import U1
 from dlhmc.theories.vectors.gaussian import correlated_gaussian
 from dlhmc.training import Algorithm, jump_loss, train
@@ -71,6 +73,10 @@ WHOLE = {
     "weighted": lambda: (U1((3, 2), 1.7), weighted(U1((3, 2), 1.7), 4)),
     "weighted, odd": lambda: (U1((4, 3), 2.0), weighted(U1((4, 3), 2.0), 3)),
     "dense, from weighted": lambda: (U1((3, 2), 1.7), dense_from_weighted(U1((3, 2), 1.7), 2)),
+    "local": lambda: (U1((2, 3), 2.5), local(U1((2, 3), 2.5), 3, window=1.2)),
+    "local, everywhere": lambda: (U1((2, 3), 2.5), local(U1((2, 3), 2.5), 4, radii=(0.0,))),
+    "local, free": lambda: (U1((2, 3), 2.5), local(U1((2, 3), 2.5), 3, free=True)),
+    "local, U(2)": lambda: (wilson("u2", (2, 2), 6.0), local(wilson("u2", (2, 2), 6.0), 2, free=True)),
     "defect in Villain's theory": lambda: (Villain((3, 2), 1.3), defect(Villain((3, 2), 1.3), "defect", 2)),
 }
 
@@ -93,6 +99,11 @@ def dense_from_weighted(target, number):
     settings = registry.architecture("dense")(leapfrog_steps=number, hidden=(12, 14)).completed(target)
     new = unoptimised(settings.build)(target, KEY)
     return settings.grown(target, new, shaken(weighted(target, number, window=9.0), 0.3, 4))
+
+
+def local(target, number, radii=(0.0, 1.0, 2.0), window=0.0, free=False):
+    settings = LocalArchitecture(number, 0.1, degree=3, radii=radii, window=window, free=free)
+    return unoptimised(settings.completed(target).build)(target, KEY)
 
 
 @pytest.mark.usefixtures("x64")

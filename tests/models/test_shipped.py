@@ -1,11 +1,12 @@
 """The models that come with the package load, say what they are, and are exact on other lattices, too."""
 
+import dataclasses
 import json
 import re
 
 import pytest
 
-from dlhmc import cli
+from dlhmc import DLHMC, cli, wilson
 from dlhmc.models.model import Model, shipped
 from dlhmc.testing import check_stationarity
 from dlhmc.theories.u1.wilson import U1
@@ -37,6 +38,29 @@ def test_on_another_lattice():
     # Exceeded by an exact kernel at a new seed with the probabilities 1e-3 and 3e-3.
     assert result.p_value > 1e-3
     assert abs(result.weight_pull) < 3
+
+
+def half_trained(layers):
+    """Half way from HMC: all that was learned is added to zeros but the steps, which are lengths."""
+    arrays = {name: 0.5 * getattr(layers, name) for name in ("weight", "constant", "scale", "log_factor")}
+    return dataclasses.replace(layers, **arrays)
+
+
+@pytest.mark.parametrize(
+    ("name", "made", "chains"),
+    [
+        ("u1-local-b7", lambda: U1((8, 8), 7.0), 4000),
+        pytest.param("u2-local-b16", lambda: wilson("u2", (8, 8), 16.0), 5000, marks=pytest.mark.slow),
+    ],
+)
+@pytest.mark.parametrize("taught", [lambda layers: layers, pytest.param(half_trained, marks=pytest.mark.slow)])
+def test_local_layers_are_exact_trained_and_half_trained(name, made, chains, taught):
+    """p below 1e-3 and a pull above 3.3 once in a thousand seeds each."""
+    kernel = Model.open(name).kernel(made())
+    found = check_stationarity(DLHMC(kernel.target, taught(kernel.trajectory)), steps=4, chains=chains, seed=3)
+    assert found.p_value > 1e-3
+    assert abs(found.weight_pull) < 3.3
+    assert 0.03 < found.acceptance < 0.9
 
 
 def test_a_name_that_does_not_exist(capsys):

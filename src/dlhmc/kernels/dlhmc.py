@@ -83,7 +83,7 @@ class DLHMC(Kernel):
         change = parts.total(action(end.x) - action(x)) + parts.total(kinetic(end.v) - kinetic(v))
         # As in `energy_change`, also where the action does not look.
         lost = parts.total((~jnp.isfinite(end.x)).astype(change.dtype)) > 0
-        change = jnp.where(lost, jnp.nan, change)
+        change = jnp.where(lost, jnp.nan, change - end.log_jacobian)
         decision = decide(key, change)
         x = select(parts.spread(decision.accepted), self.target.geometry.project(end.x), x)
         first = (0,) * (change.ndim - 1)

@@ -81,6 +81,6 @@ class Trajectory(eqx.Module):
     def propose_parts(self, key: Key[Array, ""], target: Target, x: Field, v: Momentum) -> tuple[Phase, Parts] | None:
         """Proposals for parts of the field, about each of which accept/reject decides on its own; None for none.
 
-        For actions that are sums over these parts, and maps with log|J| = 0.
+        For actions that are sums over these parts; log|J| is that of each part, the same for all.
         """
         return None

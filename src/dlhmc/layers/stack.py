@@ -1,5 +1,6 @@
 """A trajectory of distinct layers: one pytree with a leading axis, run by a scan; backwards the same scan reversed."""
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -47,20 +48,9 @@ class LayerStack(Trajectory):
 
     @rng.by_chain
     def propose(self, key: Key[Array, ""], target: Target, x: Field, v: Momentum) -> Phase:
-        """F for some chains and F⁻¹ for the others, at the cost of one of them for each chain.
-
-        Chains 2i and 2i + 1 draw together which of them goes forward: d is uniform for each chain and does not
-        depend on any configuration, so the joint distribution stays exact.
-        """
-        chains = x.shape[-1]
-        if chains % 2:
-            d = rng.coin(key, (chains,))
-            there, back = self.forward(target, x, v), self.inverse(target, x, v)
-            return Phase(*(jnp.where(d, a, b) for a, b in zip(there, back, strict=True)))
-        d = rng.coin(key, (chains // 2,))
-        (x_there, x_back), (v_there, v_back) = _deal(d, x), _deal(d, v)
-        there, back = self.forward(target, x_there, v_there), self.inverse(target, x_back, v_back)
-        return Phase(*(_collect(d, a, b) for a, b in zip(there, back, strict=True)))
+        """F for some chains and F⁻¹ for the others."""
+        there, back = functools.partial(self.forward, target), functools.partial(self.inverse, target)
+        return either_way(key, there, back, x, v)
 
     def _scan(
         self, apply: Callable[[Any, Phase], Phase], x: Field, v: Momentum, *, reverse: bool, record: bool = False
@@ -73,6 +63,28 @@ class LayerStack(Trajectory):
 
         start = Phase(x, v, jnp.zeros(x.shape[-1], real_dtype(x)))
         return jax.lax.scan(step, start, arrays, reverse=reverse)
+
+
+def either_way(
+    key: Key[Array, ""],
+    forward: Callable[[Field, Momentum], Phase],
+    inverse: Callable[[Field, Momentum], Phase],
+    x: Field,
+    v: Momentum,
+) -> Phase:
+    """F for some chains and F⁻¹ for the others, at the cost of one of them for each chain.
+
+    Chains 2i and 2i + 1 draw together which of them goes forward: d is uniform for each chain and does not
+    depend on any configuration, so the joint distribution stays exact.
+    """
+    chains = x.shape[-1]
+    if chains % 2:
+        d = rng.coin(key, (chains,))
+        return Phase(*(jnp.where(d, a, b) for a, b in zip(forward(x, v), inverse(x, v), strict=True)))
+    d = rng.coin(key, (chains // 2,))
+    (x_there, x_back), (v_there, v_back) = _deal(d, x), _deal(d, v)
+    there, back = forward(x_there, v_there), inverse(x_back, v_back)
+    return Phase(*(_collect(d, a, b) for a, b in zip(there, back, strict=True)))
 
 
 def _deal(first_goes_forward: Bool[Array, " pair"], field: Field) -> tuple[Field, Field]:

@@ -6,16 +6,19 @@ import inspect
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 
 from dlhmc import DLHMC, HMC, U1, wilson
+from dlhmc.models.model import Model
 from dlhmc.plans.training import TrainPlan
-from dlhmc.testing import check_stationarity, check_trajectory
+from dlhmc.testing import check_stationarity
 from dlhmc.theories.gauge import lattice, local, radial, tiles
 from dlhmc.theories.gauge.architectures import LocalArchitecture
 from dlhmc.theories.gauge.local import Local
 from dlhmc.theories.gauge.radial import link_distances
 from dlhmc.theories.u1.links import instanton
+from dlhmc.training import Algorithm, train
 from dlhmc.training.loss import Transition, leaving_loss
 from unoptimised import shaken, unoptimised
 
@@ -29,8 +32,9 @@ TARGETS = {
 RADII = (0.0, 1.0, 2.0)
 
 
-def built(target, number, radii=RADII, window=0.0, step_size=0.1):
-    architecture = LocalArchitecture(leapfrog_steps=number, step_size=step_size, degree=3, radii=radii, window=window)
+def built(target, number, radii=RADII, window=0.0, step_size=0.1, free=False):
+    shape = {"leapfrog_steps": number, "degree": 3, "radii": radii, "window": window, "free": free}
+    architecture = LocalArchitecture(step_size=step_size, **shape)
     return unoptimised(architecture.completed(target).build)(target, jax.random.key(0))
 
 
@@ -48,23 +52,16 @@ def forward(trajectory, target, x, v):
     return unoptimised(lambda *phase: trajectory.forward(target, *phase))(x, v)
 
 
-@pytest.mark.parametrize(("name", "number"), [("u1", 4), ("u1", 5), ("u2", 4), ("su3", 3)])
-def test_before_training_they_are_hmc(name, number, x64):
+@pytest.mark.parametrize(
+    ("name", "number", "free"), [("u1", 4, False), ("u1", 5, True), ("u2", 4, False), ("su3", 3, False)]
+)
+def test_before_training_they_are_hmc(name, number, free, x64):
     target = TARGETS[name]()
     x, v = phase_of(target)
-    end = forward(built(target, number), target, x, v)
+    end = forward(built(target, number, free=free), target, x, v)
     x_hmc, v_hmc = unoptimised(lambda *phase: HMC(target, 0.1, number)._integrate(target, *phase))(x, v)
     np.testing.assert_allclose(end.x, x_hmc, atol=1e-13)
     np.testing.assert_allclose(end.v, v_hmc, atol=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("name", "number", "radii", "window"), [("u1", 3, RADII, 1.2), ("u1", 4, (0.0,), 0.0), ("u2", 2, RADII, 0.0)]
-)
-def test_trajectories_are_bijections_with_the_right_jacobian(name, number, radii, window):
-    target = {"u1": lambda: U1((2, 3), 2.5), "u2": lambda: wilson("u2", (2, 2), 6.0)}[name]()
-    with jax.enable_x64(True):
-        check_trajectory(disturbed(built(target, number, radii=radii, window=window)), target)
 
 
 @pytest.mark.parametrize("name", TARGETS)
@@ -92,11 +89,11 @@ def test_places_are_drawn_anew():
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("name", ["u1", "u2"])
-def test_they_are_exact_with_any_weights(name):
+@pytest.mark.parametrize(("name", "free"), [("u1", False), ("u2", False), ("u1", True)])
+def test_they_are_exact_with_any_weights(name, free):
     """p below 1e-3 and a pull above 3.3 once in a thousand seeds each."""
     target = {"u1": lambda: U1((4, 4), 2.0), "u2": lambda: wilson("u2", (4, 4), 4.0)}[name]()
-    kernel = DLHMC(target, disturbed(built(target, 4, window=2.1), 0.1))
+    kernel = DLHMC(target, disturbed(built(target, 4, window=2.1, free=free), 0.1))
     # The numbers of chains are those of other tests, which draw with the same programs.
     found = check_stationarity(kernel, steps=4, chains=10_000 if name == "u1" else 5000)
     assert found.p_value > 1e-3
@@ -120,11 +117,31 @@ class Unmirrored(Local):
         return kick._replace(constant=kick.constant.at[-1].add(1.0)), drift
 
 
+class OneDirection(Local):
+    """Free layers that never go back."""
+
+    def _propose(self, key, target, x, v, *where):
+        return self._run(target, x, v, *where, record=False)[0]
+
+
+class Unpaid(Local):
+    """Free layers without their Jacobian."""
+
+    def _propose(self, key, target, x, v, *where):
+        end = super()._propose(key, target, x, v, *where)
+        return end._replace(log_jacobian=jnp.zeros_like(end.log_jacobian))
+
+
 @pytest.mark.statistical
-@pytest.mark.parametrize("broken", [OneWay, Unmirrored])
+@pytest.mark.parametrize(
+    "broken",
+    [OneWay, Unmirrored, OneDirection, pytest.param(Unpaid, marks=pytest.mark.slow)],
+    ids=lambda it: it.__name__,
+)
 def test_broken_trajectories_are_found(broken):
-    target = U1((4, 4), 2.0)
-    whole = built(target, 4, window=2.1, step_size=0.3)
+    target, free = U1((4, 4), 2.0), broken in (OneDirection, Unpaid)
+    whole = built(target, 4, window=2.1, step_size=0.3, free=free)
+    whole = disturbed(whole, 0.1) if free else whole
     arguments = {field.name: getattr(whole, field.name) for field in dataclasses.fields(whole)}
     found = check_stationarity(DLHMC(target, broken(**arguments)), steps=4, chains=4000)
     assert found.p_value < 1e-6 or abs(found.weight_pull) > 5
@@ -188,3 +205,22 @@ def test_they_are_told_nothing():
     for module in (local, radial, tiles):
         code = inspect.getsource(module).lower()
         assert not any(word in code for word in ("charge", "sector", "instanton", "flux", "theories.u1"))
+
+
+@pytest.mark.slow
+def test_without_a_barrier_they_stay_close_to_hmc():
+    """Where the charge moves anyhow, the loss that made the shipped model heat and drive has nothing to teach."""
+    target = U1((4, 4), 0.5)
+    new = built(target, 4, radii=(0.0, 1.5, 3.0), window=1.7, step_size=0.6)
+    x = target.exact_draws().draw(jax.random.key(1), 256, jnp.dtype(jnp.float32))
+    state, records = train(Algorithm(target, {}, leaving_loss, optax.adam(3e-3)), new, x, steps=300)
+    assert records["tunnelling_rate"][:20].mean() > 0.5
+    assert records["acceptance"][-50:].mean() > 0.85
+    taught, shipped = (parts(layers) for layers in (state.trajectory, Model.open("u1-local-b7").trajectory(target)))
+    # Measured: 0.02 and 0.8 for the scale, 0.13 and 1.5 for the weight.
+    for name, limit in (("scale", 0.1), ("constant", 0.4)):
+        assert np.abs(getattr(taught, name)).max() < limit < 0.5 * np.abs(getattr(shipped, name)).max()
+
+
+def parts(layers):
+    return layers._parameters(jnp.dtype(jnp.float32), jnp.ones(()))[0]

@@ -43,17 +43,17 @@ def test_sums_over_tiles(place):
     np.testing.assert_array_equal(tiles.spread(names), of_site)
 
 
-def kernel(target, window, kind=Local):
-    architecture = LocalArchitecture(leapfrog_steps=3, step_size=0.3, degree=2, radii=(0.0, 1.0, 2.0), window=window)
+def kernel(target, window, kind=Local, free=False):
+    architecture = LocalArchitecture(3, 0.3, degree=2, radii=(0.0, 1.0, 2.0), window=window, free=free)
     trajectory = shaken(architecture.build(target, jax.random.key(0)), 0.1, 1)
     return DLHMC(target, kind(**{field.name: getattr(trajectory, field.name) for field in dataclasses.fields(Local)}))
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("name", TARGETS)
-def test_each_tile_is_accepted_or_rejected_exactly(name):
+@pytest.mark.parametrize(("name", "free"), [("u1", False), ("su2", False), ("u1", True)])
+def test_each_tile_is_accepted_or_rejected_exactly(name, free):
     """p below 1e-3 and a pull above 3.3 once in a thousand seeds each."""
-    found = check_stationarity(kernel(TARGETS[name](), 1.2), steps=4, chains=4000)
+    found = check_stationarity(kernel(TARGETS[name](), 1.2, free=free), steps=4, chains=4000)
     assert found.p_value > 1e-3
     assert abs(found.weight_pull) < 3.3
     assert 0.2 < found.acceptance < 0.99
@@ -67,9 +67,20 @@ class Overlapping(Local):
         return self._run(target, x, v, tiles.place, tiles.periods, record=False)[0], tiles
 
 
+class JacobianOfAll(Local):
+    """Each tile is charged the Jacobian of all of them."""
+
+    def propose_parts(self, key, target, x, v):
+        end, tiles = super().propose_parts(key, target, x, v)
+        return end._replace(log_jacobian=tiles.number * end.log_jacobian), tiles
+
+
 @pytest.mark.statistical
-def test_windows_that_overlap_are_found():
-    found = check_stationarity(kernel(TARGETS["u1"](), 1.2, Overlapping), steps=4, chains=4000)
+@pytest.mark.parametrize(
+    ("kind", "free"), [(Overlapping, False), pytest.param(JacobianOfAll, True, marks=pytest.mark.slow)]
+)
+def test_broken_tiles_are_found(kind, free):
+    found = check_stationarity(kernel(TARGETS["u1"](), 1.2, kind, free), steps=4, chains=4000)
     assert found.p_value < 1e-6 or abs(found.weight_pull) > 5
 
 

@@ -37,6 +37,8 @@ class LocalArchitecture(Architecture):
     """distances at which the parameters have values; from the last on it is HMC; `0` for the same everywhere"""
     window: Annotated[float, Meta(ge=0, le=1e300)] | None = None
     """links farther than this from the middle of a trajectory stay as they are; 0 for none, √β if not given"""
+    free: bool = False
+    """parameters of their own for all layers, in both directions; else the second half mirrors the first"""
 
     def __post_init__(self) -> None:
         """Radii rise from 0."""
@@ -74,4 +76,5 @@ class LocalArchitecture(Architecture):
         features = jax.eval_shape(lambda y: target.plaquette_features(y), x).shape[0]  # type: ignore[attr-defined]
         step_size = (self.step_size or 0.1) * jax.numpy.sqrt(target.stiffness())  # type: ignore[attr-defined]
         window = self.window or math.inf
-        return Local.start(self.leapfrog_steps, step_size, features, self.degree, self.radii, window)
+        shape = (self.leapfrog_steps, step_size, features, self.degree, self.radii, window)
+        return Local.start(*shape, free=self.free)

@@ -8,8 +8,10 @@ s = 0 this is HMC. A weight that falls where the action of a plaquette is large 
 drives it there, and s > 0 heats before s < 0 cools. Nothing here knows which way to go: that comes from the loss alone.
 Parameters do not know the lattice, so that they serve on any, and the layers are gauge covariant.
 
-A trajectory is a palindrome: kicks and drifts of its second half mirror those of the first, with the opposite s. It is
-then its own way back, F⁻¹ = flip·F·flip with the momentum flipped, and log|J| = 0: one direction suffices.
+With R the flip of the momentum, a kick is undone by R·kick·R with the opposite s, a drift by R·drift·R: F⁻¹ is
+R·F·R with the parameters in the opposite order. A palindrome, whose second half mirrors the first with the opposite s,
+is then its own way back with log|J| = 0, and one direction suffices. Free layers have parameters of their own
+throughout, log|J| = dim(algebra)·Σ s over links and kicks, and go either way with equal probability.
 """
 
 from collections.abc import Sequence
@@ -23,6 +25,7 @@ from jaxtyping import Array, ArrayLike, Float, Int, Key
 from dlhmc.geometry.contract import Field, Momentum, real_dtype
 from dlhmc.layers.contract import Phase, Trajectory
 from dlhmc.layers.palindrome import mirrored, mirrored_odd
+from dlhmc.layers.stack import either_way
 from dlhmc.numerics import rng
 from dlhmc.targets.contract import Target
 from dlhmc.theories.gauge.radial import basis, inverse_sqrt_multiplicity, link_distances, plaquette_distances
@@ -71,7 +74,7 @@ class Drift(NamedTuple):
 
 
 class Local(Trajectory):
-    """A palindrome of `number` layers; every array holds its first half, the middle included.
+    """A palindrome of `number` layers, of which every array holds the first half and the middle; or free layers.
 
     All but `log_step` are functions of the distance, by their values at `radii`.
     """
@@ -89,22 +92,34 @@ class Local(Trajectory):
     number: int = eqx.field(static=True)
     #: links farther away do not move
     window: float = eqx.field(static=True)
+    #: whether the arrays hold all layers
+    free: bool = eqx.field(static=True, default=False)
 
     @classmethod
     def start(
-        cls, number: int, step_size: ArrayLike, features: int, degree: int, radii: Sequence[float], window: float
+        cls,
+        number: int,
+        step_size: ArrayLike,
+        features: int,
+        degree: int,
+        radii: Sequence[float],
+        window: float,
+        *,
+        free: bool = False,
     ) -> "Local":
         """HMC with leapfrog steps of this size, in units of 1/√stiffness, inside the window."""
-        kicks, drifts, size = number // 2 + 1, (number + 1) // 2, max(1, len(radii) - 1)
+        size = max(1, len(radii) - 1)
+        kicks, drifts = (number + 1, number) if free else (number // 2 + 1, (number + 1) // 2)
         return cls(
             weight=jnp.zeros((kicks, size, features, degree)),
             constant=jnp.zeros((kicks, size)),
-            scale=jnp.zeros((drifts, size)),
+            scale=jnp.zeros((kicks if free else drifts, size)),
             log_step=jnp.full(drifts, jnp.log(jnp.asarray(step_size, float))),
             log_factor=jnp.zeros((drifts, size)),
             radii=tuple(float(r) for r in radii),
             number=number,
             window=float(window),
+            free=free,
         )
 
     def __len__(self) -> int:
@@ -120,15 +135,13 @@ class Local(Trajectory):
         return self._run(target, x, v, _origin(target), record=False)[0]
 
     def inverse(self, target: Target, x: Field, v: Momentum) -> Phase:
-        """F⁻¹ = flip·F·flip."""
-        end = self.forward(target, x, -v)
-        return Phase(end.x, -end.v, -end.log_jacobian)
+        """F⁻¹(x, v) around the origin."""
+        return self._back(target, x, v, _origin(target))
 
     @rng.by_chain
     def propose(self, key: Key[Array, ""], target: Target, x: Field, v: Momentum) -> Phase:
-        """F at a place drawn for all chains together: the way back is F from the flipped momentum."""
-        place = _random_place(key, _of_plaquettes(target).sides)
-        return self._run(target, x, v, place, record=False)[0]
+        """F at a place drawn for all chains together; of a palindrome the way back is F from the flipped momentum."""
+        return self._propose(key, target, x, v, _random_place(key, _of_plaquettes(target).sides))
 
     def propose_parts(self, key: Key[Array, ""], target: Target, x: Field, v: Momentum) -> tuple[Phase, Tiles] | None:
         """F in as many windows as there is room for, if no term of the action can see links of two of them."""
@@ -136,7 +149,21 @@ class Local(Trajectory):
         tiles = Tiles(_random_place(key, sides), sides, periods(sides, self.window))
         if tiles.periods == sides or not _has_plaquettes_alone(target):
             return None
-        return self._run(target, x, v, tiles.place, tiles.periods, record=False)[0], tiles
+        end = self._propose(key, target, x, v, tiles.place, tiles.periods)
+        return end._replace(log_jacobian=end.log_jacobian / tiles.number), tiles
+
+    def _propose(self, key: Key[Array, ""], target: Target, x: Field, v: Momentum, *where: Any) -> Phase:
+        def there(x: Field, v: Momentum) -> Phase:
+            return self._run(target, x, v, *where, record=False)[0]
+
+        if not self.free:
+            return there(x, v)
+        return either_way(jax.random.fold_in(key, 1), there, lambda x, v: self._back(target, x, v, *where), x, v)
+
+    def _back(self, target: Target, x: Field, v: Momentum, *where: Any) -> Phase:
+        """F⁻¹ = R·F·R with the parameters in the opposite order, which for a palindrome are the same."""
+        end = self._run(target, x, -v, *where, backward=self.free, record=False)[0]
+        return end._replace(v=-end.v)
 
     def layer_by_layer(self, target: Target, x: Field, v: Momentum) -> Phase:
         """F around the origin, with the phase after each drift and the kick that follows."""
@@ -150,6 +177,7 @@ class Local(Trajectory):
         place: Int[Array, " direction"],
         periods: tuple[int, ...] | None = None,
         *,
+        backward: bool = False,
         record: bool,
     ) -> tuple[Phase, Any]:
         sides, dtype = _of_plaquettes(target).sides, real_dtype(x)
@@ -186,14 +214,17 @@ class Local(Trajectory):
             return carry, carry if record else None
 
         kicks, drifts = self._parameters(dtype, 1 / jnp.sqrt(_of_plaquettes(target).stiffness().astype(dtype)))
+        if backward:
+            kicks, drifts = jax.tree.map(lambda a: a[::-1], (kicks._replace(scale=-kicks.scale), drifts))
         first, last = (jax.tree.map(lambda a, at=at: a[at], kicks) for at in (0, -1))
         before, after = jax.tree.map(lambda a: a[:-1], kicks), jax.tree.map(lambda a: a[1:], kicks)
         begin = Phase(x, v, jnp.zeros(x.shape[-1], dtype))
         carry, recorded = jax.lax.scan(layer, (begin, flow_of(x, first)), (before, drifts, after))
         end = kick(*carry, last)
         phases = None if recorded is None else jax.vmap(kick)(recorded[0], recorded[1], after)
-        # Heating and cooling cancel exactly, and not only to rounding.
-        return end._replace(log_jacobian=jnp.zeros_like(end.log_jacobian)), phases
+        if not self.free:  # heating and cooling cancel exactly, and not only to rounding
+            end = end._replace(log_jacobian=jnp.zeros_like(end.log_jacobian))
+        return end, phases
 
     def _hats(self, distances: Float[Array, "*field"]) -> Float[Array, "radius *field"]:
         """Of all radii but the last, from where on it is HMC; one radius alone stands for the whole lattice."""
@@ -202,16 +233,21 @@ class Local(Trajectory):
     def _parameters(self, dtype: jnp.dtype, unit: Float[Array, ""]) -> tuple[Kick, Drift]:
         """Those of all kicks and drifts."""
         kicks, by = self.number + 1, jnp.asarray(inverse_sqrt_multiplicity(self.radii)[: self.weight.shape[1]], dtype)
-        steps = unit * mirrored(jnp.exp(self.log_step), self.number).astype(dtype)
+        even, odd = (_as_it_is, _as_it_is) if self.free else (mirrored, mirrored_odd)
+        steps = unit * even(jnp.exp(self.log_step), self.number).astype(dtype)
         # A kick lasts as long as half of the drifts on both its sides.
         lasts = 0.5 * (jnp.pad(steps, (0, 1)) + jnp.pad(steps, (1, 0)))
         kick = Kick(
-            by[:, None, None] * mirrored(self.weight, kicks).astype(dtype),
-            _COARSE * by * mirrored(self.constant, kicks).astype(dtype),
-            by * mirrored_odd(self.scale, kicks).astype(dtype),
+            by[:, None, None] * even(self.weight, kicks).astype(dtype),
+            _COARSE * by * even(self.constant, kicks).astype(dtype),
+            by * odd(self.scale, kicks).astype(dtype),
             lasts,
         )
-        return kick, Drift(steps, by * mirrored(self.log_factor, self.number).astype(dtype))
+        return kick, Drift(steps, by * even(self.log_factor, self.number).astype(dtype))
+
+
+def _as_it_is(parameters: Array, number: int) -> Array:
+    return parameters
 
 
 def _polynomial(kick: Kick, hats: Float[Array, "radius *plaquette 1"], features: Array) -> Array:

@@ -5,6 +5,7 @@ sum over tiles, and accept/reject may decide for each of them: the number of mov
 acceptance of each does not fall.
 """
 
+import math
 from typing import NamedTuple
 
 import jax.numpy as jnp
@@ -32,6 +33,11 @@ class Tiles(NamedTuple):
     place: Int[Array, " direction"]
     sides: tuple[int, ...]
     periods: tuple[int, ...]
+
+    @property
+    def number(self) -> int:
+        """Of tiles."""
+        return math.prod(self.sides) // math.prod(self.periods)
 
     def total(self, local: Num[Array, "..."]) -> Num[Array, "*tile chain"]:
         """The sums of a local field, whose last axes are sites and chains, over each tile."""
