@@ -10,6 +10,8 @@ from rich.console import Console
 
 from dlhmc.errors import ExitCode
 from dlhmc.kernels import HMC
+from dlhmc.models.model import describe, save
+from dlhmc.models.uniform import UniformArchitecture
 from dlhmc.plans.sampling import SamplePlan
 from dlhmc.plans.training import TrainPlan
 from dlhmc.report.charts import Table, Text
@@ -64,21 +66,22 @@ def test_layers_of_any_target(mixtures, tmp_path):
     quantities = {"slow": tuple(target.slow), "moments": tuple(target.moments)}
     hmc = hand_made.entry("leapfrog 1/4", "hmc", 5.0, **quantities)
 
-    def page(name, model):
-        trained = hand_made.entry("model", "model", 2.0, model=model, **quantities)
-        return build_page([hand_made.comparison(tmp_path / name, {"target": "mixture"}, [hmc, trained])])
+    architecture = UniformArchitecture(3, 0.1)
+    other = tmp_path / "uniform.npz"
+    save(other, architecture.build(target, None), describe(architecture, {"target": "mixture"}, symmetric=False))
 
-    seen, gone = page("seen", str(mixtures[0])), page("unseen", "gone")
+    def page(name, *models):
+        trained = [hand_made.entry(f"of {m}", "model", 2.0, model=str(m), **quantities) for m in models]
+        return build_page([hand_made.comparison(tmp_path / name, {"target": "mixture"}, [hmc, *trained])])
+
+    # Two models with layers of the same kind count once.
+    seen, gone = page("seen", mixtures[0], mixtures[0], other), page("unseen", "gone")
     chart, film = (block for block in drawn(seen) if block.name.startswith("layers"))
     slow = next(iter(quantities["slow"])).replace("_", " ")
-    assert [panel.y_label for panel in chart.panels] == [ENERGY, slow] * 2
-    assert [len(panel.series[1].y) for panel in chart.panels] == [
-        3,
-        3,
-        5,
-        5,
-    ]  # the start, then two layers or four steps
-    assert [panel.series[1].y[0] for panel in chart.panels[::2]] == [0.0, 0.0]
+    assert [panel.y_label for panel in chart.panels] == [ENERGY, slow] * 3
+    # The start, then two layers, four steps or three layers.
+    assert [len(panel.series[1].y) for panel in chart.panels] == [3, 3, 5, 5, 4, 4]
+    assert [panel.series[1].y[0] for panel in chart.panels[::2]] == [0.0, 0.0, 0.0]
     assert len(film.frames) == 3
     assert not [block for block in drawn(gone) if block.name.startswith("layers")]
     assert [block.text for block in gone.sections[0].blocks if isinstance(block, Text)] == [

@@ -88,7 +88,7 @@ class Figures:
         return Section("What it costs", [chart, cost_table(family, self.moves)])
 
     def layers(self, run: ComparedRun) -> list[Block]:
-        """What the layers of the longest trained trajectory do, with the best HMC beside it."""
+        """What the layers of the longest trained trajectories do, with the best HMC beside them."""
         try:
             batch = Batch.of(run)
             return [] if batch is None else self.layer_blocks(run, batch)

@@ -1,5 +1,6 @@
 """What happens along the layers of a trajectory: the energy, and whatever else one looks at."""
 
+import itertools
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,13 +14,13 @@ from numpy.typing import NDArray
 
 from dlhmc.comparison.results import in_steps, in_time
 from dlhmc.geometry.contract import Field, Momentum, real_dtype, sum_sites
-from dlhmc.kernels import HMC, Kernel
+from dlhmc.kernels import DLHMC, HMC, Kernel
 from dlhmc.kernels.integrators import INTEGRATORS, integrate
-from dlhmc.layers import Phase
+from dlhmc.layers import Phase, Trajectory
 from dlhmc.models.model import Model
 from dlhmc.names import Scheme
 from dlhmc.numerics.leaves import integer, leaf
-from dlhmc.report.charts import BLUE, VERMILION, Chart, Film, Frame, Panel, Series
+from dlhmc.report.charts import BLUE, GREEN, ORANGE, PURPLE, VERMILION, Chart, Film, Frame, Panel, Series
 from dlhmc.report.comparisons import ComparedRun, label
 from dlhmc.runs.engine import Schedule, advance, begin
 from dlhmc.targets import Target
@@ -31,6 +32,7 @@ Profile = Mapping[str, NDArray[Any]]
 ENERGY = "H − Σ log|J|, from its start"
 CHAINS = 512
 _BINS = 24
+_COLOURS = (VERMILION, BLUE, GREEN, PURPLE, ORANGE)
 # From a hot start to equilibrium, where there are no exact draws.
 _EQUILIBRATION = 500
 
@@ -41,25 +43,31 @@ class Batch(NamedTuple):
     target: Target
     x: Field
     v: Momentum
-    #: by label: the longest trained trajectory, then the best HMC
+    #: by label: the longest trained trajectory, the best HMC, then the longest of each other kind of layers
     ways: dict[str, Way]
 
     @classmethod
     def of(cls, run: ComparedRun, seed: int = 1) -> "Batch | None":
         """From configurations in equilibrium; None without a model, UserError for one that cannot be read."""
-        target, entry = run.target, next((entry for entry in run.trained if entry.model is not None), None)
-        if target is None or entry is None or entry.model is None:
+        target = run.target
+        if target is None:
             return None
-        # A directory that was moved as a whole keeps its models beside the comparison.
-        beside = run.path.parent / Path(entry.model).name
-        kernel = Model.open(str(beside) if beside.exists() else entry.model).kernel(target)
-        ways: dict[str, Way] = {label(entry): kernel.trajectory.layer_by_layer}
+        longest: dict[type[Trajectory], tuple[str, DLHMC]] = {}
+        for entry in run.trained:
+            if entry.model is not None:
+                trained = _open(run, entry.model).kernel(target)
+                longest.setdefault(type(trained.trajectory), (label(entry), trained))
+        if not longest:
+            return None
+        (first, kernel), *others = longest.values()
+        ways: dict[str, Way] = {first: kernel.trajectory.layer_by_layer}
         best = run.best("hmc", in_time) or run.best("hmc", in_steps)
         hmc = None
         if best is not None and best.step_size is not None:
             scheme: Scheme = "omelyan" if best.integrator == "omelyan" else "leapfrog"
             hmc = HMC(target, best.step_size, np.int32(best.leapfrog_steps), INTEGRATORS[scheme])
             ways[f"HMC ({best.name})"] = _step_by_step(hmc)
+        ways |= {name: trained.trajectory.layer_by_layer for name, trained in others}
         x = _equilibrium(hmc or kernel, seed)
         momentum, refresh = jax.random.split(jax.random.key(seed))
         v = target.geometry.momentum(momentum, CHAINS, real_dtype(x))
@@ -78,6 +86,12 @@ class Batch(NamedTuple):
             return {ENERGY: energy - energy[0], **jax.vmap(watched)(phases.x)}
 
         return {name: np.asarray(values) for name, values in follow(self.target, self.x, self.v).items()}
+
+
+def _open(run: ComparedRun, model: str) -> Model:
+    """A directory that was moved as a whole keeps its models beside the comparison."""
+    beside = run.path.parent / Path(model).name
+    return Model.open(str(beside) if beside.exists() else model)
 
 
 def _equilibrium(kernel: Kernel, seed: int) -> Field:
@@ -107,7 +121,7 @@ def _step_by_step(hmc: HMC) -> Way:
 def profile_chart(profiles: Mapping[str, Profile], title: str, remark: str = "") -> Chart:
     """Median and central 68 % over the batch after each layer, a row for each sampler."""
     panels = []
-    for (name, profile), colour in zip(profiles.items(), (VERMILION, BLUE), strict=False):
+    for (name, profile), colour in zip(profiles.items(), itertools.cycle(_COLOURS), strict=False):
         for quantity, values in profile.items():
             layers = list(range(len(values)))
             low, middle, high = (q.tolist() for q in np.quantile(values, (0.16, 0.5, 0.84), axis=1))

@@ -103,9 +103,9 @@ def architecture(name: str) -> "type[Architecture]":
 
 
 def losses() -> Mapping[str, NamedLoss]:
-    """All losses by name: those made for a theory first, then the one that suits every target."""
+    """All losses by name: those made for a theory first, then those that suit every target."""
     from dlhmc.targets import Target
-    from dlhmc.training.loss import jump_loss, leaving_loss
+    from dlhmc.training.loss import action_loss, jump_loss, leaving_loss
 
     found: dict[str, NamedLoss] = {}
     for candidate in all_theories():
@@ -115,7 +115,11 @@ def losses() -> Mapping[str, NamedLoss]:
         leaving_loss,
         lambda target: type(target).smooth_sector is not Target.smooth_sector,
     )
-    return found | {"leaving": leaving, "jump": NamedLoss("−A·|Δx|²", jump_loss, lambda _: True)}
+    everywhere = {
+        "jump": NamedLoss("−A·|Δx|²", jump_loss, lambda _: True),
+        "action": NamedLoss("−A·(ΔS)²", action_loss, lambda _: True),
+    }
+    return found | {"leaving": leaving} | everywhere
 
 
 def loss_for(target: "Target", name: str | None, preferred: str | None = None) -> tuple[str, NamedLoss]:

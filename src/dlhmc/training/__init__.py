@@ -1,7 +1,7 @@
 """Training: Algorithm 1 of the paper, its losses and schedules."""
 
 from dlhmc.training.loop import Inputs, advance, placed, train
-from dlhmc.training.loss import Loss, Transition, jump_loss, leaving_loss
+from dlhmc.training.loss import Loss, Transition, action_loss, jump_loss, leaving_loss
 from dlhmc.training.schedule import Knots, Schedule, learning_rate
 from dlhmc.training.step import Algorithm, TrainState
 
@@ -13,6 +13,7 @@ __all__ = [
     "Schedule",
     "TrainState",
     "Transition",
+    "action_loss",
     "advance",
     "jump_loss",
     "learning_rate",

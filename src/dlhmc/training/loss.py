@@ -1,5 +1,6 @@
 """Losses: functions of ξ, ξ′, A and the target, one number for each chain; training minimises their mean."""
 
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -47,3 +48,14 @@ def jump_loss(target: Target, transition: Transition) -> PerChain:
     """−|x′ − x|²·A, the expected squared jump distance (Levy et al. 2017)."""
     jump = target.geometry.difference(transition.x, transition.x_new)
     return -transition.acceptance * sum_sites(jump * jump)
+
+
+def action_loss(target: Target, transition: Transition) -> PerChain:
+    """−(ΔS)²·A over the number of momenta: the expected squared jump of the action.
+
+    In equilibrium ⟨(ΔS)²·A⟩ = 2 Var(S)·(1 − ρ(1)), so this is what lowers the autocorrelation ρ of the action from one
+    trajectory to the next. For targets without sectors, where |x′ − x| would also pay for motion that changes nothing
+    but the gauge.
+    """
+    change = sum_sites(target.local_action(transition.x_new) - target.local_action(transition.x))
+    return -transition.acceptance * change * change / math.prod(target.geometry.momentum_shape)
