@@ -13,8 +13,9 @@ from dlhmc.kernels.metropolis import probability
 from dlhmc.models.dense import DenseArchitecture
 from dlhmc.theories.u1.loss import charge_loss
 from dlhmc.theories.u1.wilson import U1
+from dlhmc.theories.vectors.gaussian import Gaussian
 from dlhmc.theories.vectors.mixture import GaussianMixture
-from dlhmc.training.loss import Transition, jump_loss
+from dlhmc.training.loss import Transition, action_loss, jump_loss
 from dlhmc.training.schedule import Knots, learning_rate
 from dlhmc.training.step import COLLAPSED, SKIPS_IN_A_ROW, Algorithm
 from unoptimised import unoptimised
@@ -68,6 +69,15 @@ def test_losses_by_hand():
     np.testing.assert_allclose(jump_loss(target, transition), -np.asarray(a) * distance.sum((0, 1, 2)), rtol=1e-5)
     with pytest.raises(TypeError, match="theories of plaquettes"):
         charge_loss(GaussianMixture(), transition)
+
+
+def test_the_loss_of_the_action():
+    """S = x²/2 with two coordinates, of which one goes from 0 to 2 and is accepted once in four times."""
+    target, x = Gaussian([1.0, 1.0]), jnp.zeros((2, 1))
+    there = x.at[0].set(2.0)
+    np.testing.assert_allclose(
+        action_loss(target, Transition(x, x, there, x, jnp.asarray([0.25]))), -0.25 * 2**2 / 2, rtol=1e-6
+    )
 
 
 def test_acceptance_has_a_finite_gradient_everywhere():

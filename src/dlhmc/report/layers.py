@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array
 from numpy.typing import NDArray
 
-from dlhmc.comparison.results import in_steps, in_time
+from dlhmc.comparison.results import Entry, in_steps, in_time
 from dlhmc.geometry.contract import Field, Momentum, real_dtype, sum_sites
 from dlhmc.kernels import DLHMC, HMC, Kernel
 from dlhmc.kernels.integrators import INTEGRATORS, integrate
@@ -52,22 +52,22 @@ class Batch(NamedTuple):
         target = run.target
         if target is None:
             return None
-        longest: dict[type[Trajectory], tuple[str, DLHMC]] = {}
+        longest: dict[type[Trajectory], tuple[Entry, DLHMC]] = {}
         for entry in run.trained:
             if entry.model is not None:
                 trained = _open(run, entry.model).kernel(target)
-                longest.setdefault(type(trained.trajectory), (label(entry), trained))
+                longest.setdefault(type(trained.trajectory), (entry, trained))
         if not longest:
             return None
         (first, kernel), *others = longest.values()
-        ways: dict[str, Way] = {first: kernel.trajectory.layer_by_layer}
+        ways: dict[str, Way] = {first.name if others else label(first): kernel.trajectory.layer_by_layer}
         best = run.best("hmc", in_time) or run.best("hmc", in_steps)
         hmc = None
         if best is not None and best.step_size is not None:
             scheme: Scheme = "omelyan" if best.integrator == "omelyan" else "leapfrog"
             hmc = HMC(target, best.step_size, np.int32(best.leapfrog_steps), INTEGRATORS[scheme])
             ways[f"HMC ({best.name})"] = _step_by_step(hmc)
-        ways |= {name: trained.trajectory.layer_by_layer for name, trained in others}
+        ways |= {entry.name: trained.trajectory.layer_by_layer for entry, trained in others}
         x = _equilibrium(hmc or kernel, seed)
         momentum, refresh = jax.random.split(jax.random.key(seed))
         v = target.geometry.momentum(momentum, CHAINS, real_dtype(x))

@@ -115,6 +115,7 @@ class AddsBothWays(AddsThere):
         return added(geometry, x, -shift), jnp.zeros_like(shift)
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 @pytest.mark.parametrize(("rule", "exact"), [(None, True), (AddsBothWays(), False)])
 def test_a_projection_after_accept_or_reject_is_found(rule, exact):
@@ -122,8 +123,8 @@ def test_a_projection_after_accept_or_reject_is_found(rule, exact):
     target = wilson("su2", (4, 4), 4.0)
     kernel = DLHMC(target, dense(target, number=3, step_size=0.2, size=0.03, rule=rule))
     found = check_stationarity(kernel, steps=4, chains=4000)
-    assert found.acceptance > 0.2
     if exact:
+        assert found.acceptance > 0.2
         assert found.p_value > 1e-3
         assert abs(found.weight_pull) < 3.3
     else:
