@@ -13,6 +13,7 @@ import textwrap
 import typing
 from pathlib import Path
 
+import jax
 import pytest
 from rich.console import Console
 
@@ -22,6 +23,7 @@ from dlhmc.cli.completion import script, spellings
 from dlhmc.cli.doctor import Check, Findings, show
 from dlhmc.cli.listing import options_of
 from dlhmc.errors import ExitCode
+from dlhmc.machine.memory import is_exhausted
 
 OPTIONS = "--lattice 4 4 --beta 2 --chains 4 --trajectories 20 --warmup 5 --leapfrog-steps 4 --start cold"
 TINY = OPTIONS.split()
@@ -73,6 +75,7 @@ def refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
         ("--lattice 4 x --beta 2", "--lattice is 'x', but must be a list of whole numbers"),
         ("--warmup --beta 2", "--warmup has no value, but must be a whole number from 0"),
         ("--target schwinger --lattice 4", "--lattice is '4', but must be 2 whole numbers from 2 to 10000."),
+        ("--lattice 4096 4096 --chains 100000", "This run needs about 40 TB of memory, and "),
         ("--config missing.toml", "There is no configuration file missing.toml"),
         ("--config=unknown.toml", "unknown key 'chians': did you mean 'chains'?"),
         ("--config type.toml", "--beta is 'seven', but must be a number"),
@@ -199,13 +202,51 @@ def test_help_does_not_wait_for_heavy_imports():
 
 def test_a_dry_run_shows_the_resolved_settings_and_writes_nothing(directory, capsys):
     Path("c.toml").write_text("beta = 3.5\nchains = 9\nfloat64 = true\n")
-    assert cli.run(["sample", "--config", "c.toml", "--chains", "7", "--out", "a[b]", "--dry-run"]) == ExitCode.OK
+    small = ["--lattice", "4", "4", "--start", "cold", "--trajectories", "1000", "--keep-configurations", "2"]
+    words = ["--config", "c.toml", "--chains", "7", "--out", "a[b]", "--dry-run", *small]
+    assert cli.run(["sample", *words]) == ExitCode.OK
     shown = capsys.readouterr().out
     for line in ("beta = 3.5", "chains = 7", "float64 = True", "kernel = hmc", "would run in a[b]"):
         assert line in shown
-    assert cli.run(["sample", "--config", "c.toml", "--no-float64", "--dry-run"]) == ExitCode.OK
-    assert "float64 = False" in capsys.readouterr().out
+    # Two links at each of 16 sites, 8 bytes each.
+    size = 2 * 16 * 7 * 8
+    told = dict(re.findall(r"^ *([a-z ]+?)   (.*)$", shown, re.MULTILINE))
+    assert told["fields"] == told["momenta"] == f"{size / 1e6:.2g} MB"
+    assert re.fullmatch(r"\S+ [MG]B of \S+ [GT]B that are free", told["memory"])
+    # Nine numbers of each trajectory and chain or fewer, and two configurations.
+    most = float(re.match(r"at most (\S+) MB", told["disk"])[1])
+    assert 2 * size < 1e6 * most < 2 * size + 9 * 8 * 7 * 1000
+    assert re.fullmatch(r"\d+ s to compile, .* s for 1,500 trajectories", told["time"])
     assert os.listdir(directory) == ["c.toml"]
+
+
+@pytest.mark.parametrize("command", ["train", "compare"])
+def test_a_run_that_cannot_fit_is_refused_before_it_starts(command, capsys):
+    sentence = refused([command, "--lattice", "4096", "4096", "--chains", "100000", "--out", "run"], capsys)
+    assert re.search(r"This run needs about 40 TB of memory, and .* are free: take fewer --chains", sentence)
+
+
+def test_dry_runs_of_training_and_comparing_tell_memory_and_time(directory, capsys):
+    small = ["--lattice", "4", "4", "--beta", "2", "--chains", "4", "--dry-run"]
+    few = ["--steps", "50", "--leapfrog-steps", "1", "--radii", "0", "1", "--start", "cold"]
+    assert cli.run(["train", *small, *few]) == ExitCode.OK
+    shown = capsys.readouterr().out
+    assert re.search(r"parameters   \d+\n", shown)
+    assert re.search(r"time   \d+ s to compile, .* for 50 steps", shown)
+    grid = ["--integrators", "leapfrog", "--lengths", "1", "--acceptances", "0.8", "--hits", "0", "--budget", "7"]
+    assert cli.run(["compare", *small, *grid]) == ExitCode.OK
+    shown = capsys.readouterr().out
+    assert "samplers   2, the fields" in shown
+    assert "at most 7 s" in shown
+    assert re.search(r"compiled program   \S+ MB", shown)
+    assert os.listdir(directory) == []
+
+
+def test_memory_that_cannot_be_had_is_told_from_other_errors():
+    with pytest.raises(jax.errors.JaxRuntimeError) as found:
+        jax.block_until_ready(jax.numpy.zeros(10**15, "int8"))
+    assert is_exhausted(found.value)
+    assert not is_exhausted(ValueError("RESOURCE_EXHAUSTED"))
 
 
 def test_a_run_from_start_to_summary(capsys):

@@ -12,6 +12,8 @@ from dlhmc.cli.parsing import advice, parse
 from dlhmc.errors import ExitCode, UserError
 from dlhmc.machine.memory import use_one_pool
 
+_NO_MEMORY = "there is not enough memory: take fewer --chains or a smaller target; --dry-run tells what it needs"
+
 
 def main() -> None:
     """Entry point of the console script."""
@@ -40,7 +42,7 @@ def run(arguments: list[str]) -> int:
         _complain(error.on_command_line())
         return ExitCode.BAD_INPUT
     except MemoryError:
-        _complain("there is not enough memory: take fewer --chains or a smaller target")
+        _complain(_NO_MEMORY)
         return ExitCode.BAD_INPUT
     except BrokenPipeError:
         _give_up(sys.stdout)  # nothing more can be flushed
@@ -51,8 +53,12 @@ def run(arguments: list[str]) -> int:
     except Exception as error:
         if "jax" not in sys.modules:
             raise
+        from dlhmc.machine.memory import is_exhausted
         from dlhmc.machine.processes import lost_another
 
+        if is_exhausted(error):
+            _complain(_NO_MEMORY)
+            return ExitCode.BAD_INPUT
         if not lost_another(error):
             raise
         _complain(

@@ -78,7 +78,7 @@ class NewRun(Quietable):
     out: OfMachine[Path | None] = None
     """new directory for the run; a name under runs/ if not given"""
     dry_run: OfMachine[Switch] = False
-    """say what would be done, and do nothing"""
+    """do nothing, but print all settings and, from a measured step, the memory and the time that it would take"""
 
     def __call__(self) -> ExitCode:
         """Run the command."""

@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import tyro
 
 from dlhmc.cli.options import NewRun
+from dlhmc.cli.output import console
 from dlhmc.errors import ExitCode, UserError
 from dlhmc.plans.plan import Plan
 from dlhmc.plans.tables import theory_of
@@ -88,6 +89,10 @@ class PlannedRun(NewRun):
     def plan(self) -> Plan:
         """What the options stand for."""
         return self.planned.from_table(self.table(), f"The configuration {self.config}")
+
+    def explain(self, plan: Any) -> None:
+        """Memory and time, from a measured step."""
+        plan.estimate(console())
 
     def run(self, plan: Any, out: Path) -> ExitCode:
         """Do it, in a new directory."""

@@ -1,14 +1,12 @@
 """Commands that run: sampling, training, comparing, and going on with a run."""
 
 import dataclasses
-import math
 from pathlib import Path
 from typing import Any, ClassVar
 
 import tyro
 
-from dlhmc.cli.options import LongRun, Switch
-from dlhmc.cli.output import console
+from dlhmc.cli.options import LongRun
 from dlhmc.cli.planned import PlannedRun, value_of
 from dlhmc.errors import ExitCode, UserError
 from dlhmc.plans.comparing import ComparePlan
@@ -16,7 +14,7 @@ from dlhmc.plans.plan import Plan
 from dlhmc.plans.sampling import SamplePlan
 from dlhmc.plans.tables import theory_of
 from dlhmc.plans.training import TrainPlan
-from dlhmc.settings import OfMachine, What
+from dlhmc.settings import What
 from dlhmc.theories import registry
 
 
@@ -28,14 +26,6 @@ class Sample(PlannedRun, LongRun):
     """
 
     planned: ClassVar[type[Plan]] = SamplePlan
-
-    def explain(self, plan: SamplePlan) -> None:
-        """The size of the history."""
-        amounts = plan.amounts
-        history = 4 * 6 * amounts.trajectories * amounts.chains / 1e6
-        kept = amounts.keep_configurations * math.prod(plan.target.build().shape) * amounts.chains * 4 / 1e6
-        total = (history + kept) * (2 if amounts.float64 else 1)
-        console().print(f"at most {total:.0f} MB of history (before compression)", markup=False, highlight=False)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -50,8 +40,6 @@ class Train(PlannedRun, LongRun):
 
     preset: What[str | None] = None
     """settings of the theory to start from, such as paper or laptop; options given here override it"""
-    dry_run: OfMachine[Switch] = False
-    """print the number of parameters, memory and time, from a measured step"""
 
     @classmethod
     def from_file(cls, arguments: list[str]) -> dict[str, Any]:
@@ -64,10 +52,6 @@ class Train(PlannedRun, LongRun):
             known = f"there are {', '.join(theory.presets)}" if theory.presets else "it has none: leave out --preset"
             raise UserError(f"The target {theory.name} has no preset '{name}': {known}.")
         return dict(theory.presets[name]) | table
-
-    def explain(self, plan: TrainPlan) -> None:
-        """Parameters, memory, time."""
-        plan.estimate(console())
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -12,19 +12,28 @@ import numpy as np
 from rich.console import Console
 
 from dlhmc.comparison import table
-from dlhmc.comparison.contestants import Contestant, equilibrated, exact_contestant, grid, settle
+from dlhmc.comparison.contestants import (
+    TUNING_TRAJECTORIES,
+    Contestant,
+    contestant_of,
+    equilibrated,
+    exact_contestant,
+    grid,
+    settle,
+)
 from dlhmc.comparison.race import Runner, race, scalars
 from dlhmc.comparison.results import Results, evaluate, from_json, to_json
 from dlhmc.comparison.settings import CompareSettings
 from dlhmc.errors import ExitCode, UserError
 from dlhmc.geometry.contract import Field
-from dlhmc.kernels import Exact, Kernel
+from dlhmc.kernels import HMC, Exact, Kernel
 from dlhmc.numerics.leaves import integer
 from dlhmc.runs import describe
 from dlhmc.runs.directory import Place, RunDirectory, open_run, read_json, run_directory, write_json
 from dlhmc.runs.engine import begin
 from dlhmc.runs.interruption import Interruption, watch_signals
 from dlhmc.runs.loop import PLAIN, ExecutionOptions
+from dlhmc.runs.needs import find_needs, in_bytes, require_room, show_needs
 from dlhmc.runs.progress import Display
 from dlhmc.settings import merged
 from dlhmc.storage.files import fingerprint, write_whole
@@ -35,6 +44,8 @@ KIND = "compare"
 RESULTS, HISTORIES = "results.json", "histories"
 # Trajectories from a hot start to equilibrium, where there are no exact draws.
 _EQUILIBRATION = 500
+# Of HMC, from which the time is estimated.
+_GUESSED_STEPS = 10
 
 
 def compare(
@@ -51,6 +62,7 @@ def compare(
     Tables and histories are left in a new directory, if there is a place for it. Ctrl-C ends the race, and what there
     is so far is the result; the code tells. Of the options those count that are about what is shown.
     """
+    require_room(target, settings.chains)
     draws = target.exact_draws()
     exact = [exact_contestant(target, draws)] if settings.exact and draws is not None else []
     rivals = Rivals() if rivals is None else rivals
@@ -77,6 +89,26 @@ def compare(
         if place is not None:
             results = _write(results, runners, place.path)
     return results, interruption.exit_code
+
+
+def estimate(
+    target: Target, settings: CompareSettings, given: Sequence[Contestant], rivals: Rivals, console: Console
+) -> None:
+    """Print what a comparison would take, from one HMC of its grid: memory, and the time to prepare it."""
+    require_room(target, settings.chains)
+    points = list(grid(settings))
+    tuned = len(points) + rivals.number
+    samplers = tuned + len(given) + (settings.exact and target.exact_draws() is not None)
+    kernel = HMC(target, settings.lengths[0] / _GUESSED_STEPS, _GUESSED_STEPS)
+    start = begin(kernel, None, integer(settings.seed, np.uint32), "hot", settings.chains)
+    runner = Runner(contestant_of("HMC", kernel), target, start.state.x, settings.seed)
+    needs = find_needs(target, settings.chains, runner.program, lambda program: program(*runner.arguments(1)))
+    trajectories = tuned * TUNING_TRAJECTORIES
+    more = {
+        "samplers": f"{samplers}, the fields of each in memory: {in_bytes(samplers * needs.fields)}",
+        "race": f"at most {settings.budget:g} s, after compiling {samplers + tuned} programs and tuning",
+    }
+    show_needs(needs, more, trajectories, "trajectories of tuning", console)
 
 
 def _line_up(

@@ -20,7 +20,7 @@ from dlhmc.targets.contract import ExactDraws, Target
 #: HMC; the same with a theory's hand-made moves; independent configurations; learned ones and all others
 Kind = Literal["hmc", "move", "exact", "model"]
 _FIRST_GUESS_OF_STEP_SIZE = 0.1
-_TUNING_TRAJECTORIES = 120
+TUNING_TRAJECTORIES = 120
 _ACCEPTANCE_ON_THE_WAY = 0.8
 
 
@@ -67,7 +67,7 @@ def grid(settings: CompareSettings) -> Iterator[GridPoint]:
 
 def settle(point: GridPoint, target: Target, x: Field, seed: int) -> Contestant:
     """The HMC of a grid point; where its step size is to be tuned, by trajectories from x on."""
-    step_size = point.step_size or _tune(point, target, x, seed, _TUNING_TRAJECTORIES)[0]
+    step_size = point.step_size or _tune(point, target, x, seed, TUNING_TRAJECTORIES)[0]
     kernel = _hmc(point, target, step_size)
     steps = kernel.leapfrog_steps
     name = f"{point.integrator} {point.length:g}/{steps}"

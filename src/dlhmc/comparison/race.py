@@ -109,12 +109,18 @@ class Runner:
         self.pace.append(used / count)
         self.seconds += used
 
+    def arguments(self, count: int) -> tuple[Any, ...]:
+        """Of the compiled program that makes so many trajectories."""
+        numbers = (integer(self.rows), integer(count), _CAPACITY)
+        return (self.contestant.kernel, self._schedule, self._carry, *numbers, False)
+
+    def program(self) -> Any:
+        """The compiled program."""
+        return advance.lower(*self.arguments(0)).compile()  # type: ignore[attr-defined]
+
     def _advance(self, count: int) -> float:
-        numbers = (integer(self.rows), integer(count))
         started = time.perf_counter()
-        self._carry, buffers = jax.block_until_ready(
-            advance(self.contestant.kernel, self._schedule, self._carry, *numbers, _CAPACITY, False)
-        )
+        self._carry, buffers = jax.block_until_ready(advance(*self.arguments(count)))
         elapsed = time.perf_counter() - started
         self._take_in({name: np.asarray(buffer)[:count] for name, buffer in buffers.items()})
         return elapsed

@@ -73,6 +73,16 @@ class ComparePlan(Plan):
             inputs[label] = model.path
         return found, inputs
 
+    def estimate(self, console: "Console") -> None:
+        """Print what the comparison would take."""
+        import jax
+
+        from dlhmc.comparison.command import estimate
+
+        with jax.enable_x64(self.settings.float64):
+            target = self.target.build()
+            estimate(target, self.settings, self.models(target)[0], self.rivals, console)
+
     def run(
         self, path: Path, console: "Console", options: "ExecutionOptions | None" = None
     ) -> "tuple[Results, ExitCode]":

@@ -63,6 +63,10 @@ class Plan:
         settings = [getattr(self, field.name) for field in dataclasses.fields(self) if field.name != "theory"]
         return merged({"target": self.theory.name}, *settings)
 
+    def estimate(self, console: "Console") -> None:
+        """Print what it would take: memory, and time from a measured step."""
+        raise NotImplementedError
+
     @property
     def label(self) -> str:
         """What is done, in the name of the directory."""

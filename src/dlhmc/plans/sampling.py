@@ -154,6 +154,15 @@ class SamplePlan(LongPlan):
             place = Place(path, self.table(), inputs, resuming)
             return sample(sampler, self.amounts, place, console, options or PLAIN, show_results=show_results)
 
+    def estimate(self, console: "Console") -> None:
+        """Print what the run would take."""
+        import jax
+
+        from dlhmc.runs.sampling import estimate
+
+        with jax.enable_x64(self.amounts.float64):
+            estimate(self.build()[0], self.amounts, console)
+
     @classmethod
     def check(cls, path: Path, console: "Console") -> "tuple[ExitCode, dict[str, Any]]":
         """The rounding errors of a run, finished or not, at its last checkpoint."""

@@ -30,6 +30,7 @@ from dlhmc.runs.engine import TARGET_ONLY, Carry, Measurements, Schedule, advanc
 from dlhmc.runs.history import History
 from dlhmc.runs.loop import PLAIN, ExecutionOptions, Work, execute
 from dlhmc.runs.monitor import Monitor
+from dlhmc.runs.needs import find_needs, fitting, in_bytes, require_room, show_needs
 from dlhmc.runs.precision import TOLERANCE, Precision, check_precision
 from dlhmc.runs.settings import SampleAmounts
 from dlhmc.runs.summary import Histories, Quantities, finite, show, show_alarms, stored, summarise
@@ -110,7 +111,7 @@ def sample(
     """Run in the precision that JAX is set to; the table of results is shown, or not, and the work is returned."""
     if sampler.tune:
         amounts.require_warmup()
-    # Before anything is written: the chains may not be shared.
+    # Before anything is written: the chains may not be shared, or not fit.
     devices, carry = prepare(sampler, amounts, options)
     with run_directory("sample", place) as directory:
         work = Sampling(sampler, amounts, directory, devices, carry, options, show_results=show_results)
@@ -119,6 +120,7 @@ def sample(
 
 def prepare(sampler: Sampler, amounts: SampleAmounts, options: ExecutionOptions = PLAIN) -> tuple[Devices, Carry]:
     """First configurations, on the devices wanted."""
+    require_room(sampler.target, amounts.chains)
     devices = Devices(options.devices, options.split_lattice)
     start = cast(Start, sampler.starts_from(amounts))
     draws: ExactDraws | None = exact_draws(sampler.target) if start == "exact" else None
@@ -131,6 +133,17 @@ def prepare(sampler: Sampler, amounts: SampleAmounts, options: ExecutionOptions 
         carry = begin(kernel, draws, seed, start, amounts.chains, occasional)
     held = devices.distribute(carry.held)
     return devices, Carry(devices.distribute(carry.state), devices.copy(carry.tuner), held)
+
+
+def estimate(sampler: Sampler, amounts: SampleAmounts, console: Console) -> None:
+    """Print what a run would take: memory, disk, and time from a measured trajectory."""
+    # The directory is not touched.
+    work = Sampling(sampler, amounts, RunDirectory(Path()), *prepare(sampler, amounts))
+    needs = find_needs(sampler.target, amounts.chains, work.program, lambda program: program(*work._arguments(0, 1)))
+    kept = amounts.keep_configurations * needs.fields
+    history = amounts.trajectories * sum(row.nbytes for row in work._rows().values())
+    more = {"disk": f"at most {in_bytes(history + kept)} of history, before compression"}
+    show_needs(needs, more, amounts.warmup + amounts.trajectories, "trajectories", console)
 
 
 def show_results(path: Path, console: Console) -> dict[str, Any]:
@@ -371,10 +384,14 @@ class Sampling(Work):
             self.history.forget_after(max(0, step - self._amounts.warmup))
         return step, notes
 
+    def program(self) -> Any:
+        """The compiled chunk."""
+        with self._devices.active():
+            return advance.lower(*self._arguments(0, 0)).compile()  # type: ignore[attr-defined]
+
     def compile(self) -> None:
         """Compile before the clock starts."""
-        with self._devices.active():
-            self._advance = advance.lower(*self._arguments(0, 0)).compile()  # type: ignore[attr-defined]
+        self._advance = fitting(self.program())
 
     def _arguments(self, step: int, count: int) -> tuple[Any, ...]:
         numbers = (integer(step), integer(count), self.capacity)

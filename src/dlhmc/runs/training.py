@@ -26,7 +26,7 @@ from dlhmc.runs.checkpoint import Checkpoints
 from dlhmc.runs.directory import Place, RunDirectory, open_run, read_json, run_directory, write_json
 from dlhmc.runs.loggers import require_loggers
 from dlhmc.runs.loop import PLAIN, ExecutionOptions, Work, execute
-from dlhmc.runs.progress import format_duration
+from dlhmc.runs.needs import find_needs, fitting, require_room, show_needs
 from dlhmc.runs.sampling import exact_draws, settled_start
 from dlhmc.runs.settings import TrainAmounts
 from dlhmc.runs.summary import nonfinite_figures, show_warnings
@@ -68,6 +68,7 @@ def prepare(
     algorithm: Algorithm, trajectory: Trajectory, amounts: TrainAmounts, options: ExecutionOptions = PLAIN
 ) -> tuple[Devices, TrainState]:
     """The first state, on the devices wanted."""
+    require_room(algorithm.target, amounts.chains)
     devices = Devices(options.devices, options.split_lattice)
     draws = None
     if settled_start(algorithm.target, amounts.start) == "exact":
@@ -106,29 +107,18 @@ def _begin(algorithm: Algorithm, trajectory: Trajectory, draws: ExactDraws | Non
 
 def estimate(algorithm: Algorithm, trajectory: Trajectory, amounts: TrainAmounts, console: Console) -> None:
     """Print what a run would take: parameters, memory, and time from a measured step."""
-    _, state = prepare(algorithm, trajectory, amounts)
-    started = time.perf_counter()
-    one = integer(1)
-    inputs = Inputs(algorithm, integer(0, np.uint32), one, one)
-    compiled = advance.lower(inputs, state, 1).compile()  # type: ignore[attr-defined]
-    compilation = time.perf_counter() - started
-    state, _ = jax.block_until_ready(compiled(inputs, state, 1))
-    started = time.perf_counter()
-    state, _ = jax.block_until_ready(compiled(inputs, state, 1))
-    seconds = time.perf_counter() - started
+    devices, state = prepare(algorithm, trajectory, amounts)
+    # The directory is not touched.
+    work = Training(on_host(algorithm), amounts, RunDirectory(Path()), devices, state, {})
     leaves = jax.tree.leaves(eqx.filter(state.trajectory, eqx.is_inexact_array))
-    arrays = jax.tree.leaves(eqx.filter(state, eqx.is_array))
-    analysis = compiled.compiled.memory_analysis()
-    working = analysis.temp_size_in_bytes if analysis is not None else 0
-    total = (sum(a.nbytes for a in arrays) * 2 + working) / 1e9
-    lines = (
-        f"{sum(a.size for a in leaves):,} parameters",
-        f"about {total:.2g} GB of memory",
-        f"{seconds:.3g} s a step on this machine, {compilation:.0f} s to compile: "
-        f"{format_duration(seconds * amounts.total)} for {amounts.total:,} steps",
-    )
-    for line in lines:
-        console.print(line, highlight=False)
+
+    def step(program: Any) -> None:
+        work._advance = program
+        work.advance(0, 1)
+
+    needs = find_needs(algorithm.target, amounts.chains, work.program, step)
+    more = {"parameters": f"{sum(a.size for a in leaves):,}"}
+    show_needs(needs, more, amounts.total, "steps", console)
 
 
 def show_results(path: Path, console: Console) -> dict[str, Any]:
@@ -202,10 +192,14 @@ class Training(Work):
         self._recent = {name: np.asarray(rows, real_dtype(self.state.x)) for name, rows in notes["recent"].items()}
         return step, notes
 
+    def program(self) -> Any:
+        """The compiled chunk."""
+        with self._devices.active():
+            return advance.lower(*self._arguments(0, 0)).compile()  # type: ignore[attr-defined]
+
     def compile(self) -> None:
         """Compile before the clock starts."""
-        with self._devices.active():
-            self._advance = advance.lower(*self._arguments(0, 0)).compile()  # type: ignore[attr-defined]
+        self._advance = fitting(self.program())
 
     def _arguments(self, step: int, count: int) -> tuple[Any, ...]:
         numbers = (integer(step), integer(count))
