@@ -1,7 +1,11 @@
 """The code in the documentation runs as it stands there."""
 
 import doctest
+import os
 import re
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import equinox as eqx
@@ -47,6 +51,7 @@ PAGES = [
     "gauge-groups.md",
     "guides/errors.md",
     "python.md",
+    "tutorial.md",
     *(f"extending/{path.name}" for path in sorted((DOCS / "extending").glob("*.md"))),
 ]
 
@@ -56,3 +61,27 @@ def test_examples(page):
     result = doctest.testfile(str(DOCS / page), module_relative=False)
     assert result.attempted > 0
     assert result.failed == 0
+
+
+@pytest.mark.slow
+def test_the_worked_changes_apply_and_work(tmp_path):
+    """The diffs in docs/contributing.md, on a copy of the package."""
+    page = (DOCS / "contributing.md").read_text(encoding="utf-8")
+    shutil.copytree(DOCS.parent / "src", tmp_path / "src", ignore=shutil.ignore_patterns("__pycache__"))
+    diffs = re.findall(r"^```diff\n(.*?)^```$", page, re.M | re.S)
+    assert len(diffs) == 3
+    for diff in diffs:
+        git = ["git", "-C", str(tmp_path), "apply", "-C1", "-"]
+        subprocess.run(git, input=diff, text=True, check=True, env=os.environ | {"GIT_CEILING_DIRECTORIES": "/"})
+    environment = os.environ | {"PYTHONPATH": str(tmp_path / "src")}
+
+    def dlhmc(line):
+        command = [sys.executable, "-c", "from dlhmc.cli import main; main()", *line.split(), "--quiet"]
+        subprocess.run(command, check=True, cwd=tmp_path, env=environment)
+
+    small = "--lattice 4 4 --chains 4 --leapfrog-steps 2 --start cold"
+    dlhmc(f"train --target manton --network steps {small} --steps 5 --out t")
+    dlhmc(f"sample --target su2 {small} --warmup 10 --trajectories 20 --out s")
+    report = "from dlhmc.cli import main; main()"
+    subprocess.run([sys.executable, "-c", report, "report", "t", "s"], check=True, cwd=tmp_path, env=environment)
+    assert list((tmp_path / "figures").glob("polyakov-s*"))

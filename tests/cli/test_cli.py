@@ -76,6 +76,7 @@ def refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
         ("--warmup --beta 2", "--warmup has no value, but must be a whole number from 0"),
         ("--target schwinger --lattice 4", "--lattice is '4', but must be 2 whole numbers from 2 to 10000."),
         ("--lattice 4096 4096 --chains 100000", "This run needs about 40 TB of memory, and "),
+        ("--inner-steps 2", "--inner-steps is for a force in several parts; this one has one: leave it out.\n"),
         ("--config missing.toml", "There is no configuration file missing.toml"),
         ("--config=unknown.toml", "unknown key 'chians': did you mean 'chains'?"),
         ("--config type.toml", "--beta is 'seven', but must be a number"),

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Float, Int, Key
 
+from dlhmc.errors import Setting, UserError
 from dlhmc.geometry.contract import Field, Momentum, real_dtype
 from dlhmc.kernels.contract import Info, Kernel, RoundTrip, State
 from dlhmc.kernels.integrators import INTEGRATORS, Integrator, integrate
@@ -52,6 +53,10 @@ class HMC(Kernel):
         length: ArrayLike | None = None,
         inner_steps: int | None = None,
     ) -> None:
+        if inner_steps is not None and type(target).forces is Target.forces:
+            raise UserError(
+                f"{Setting('inner_steps')} is for a force in several parts; this one has one: leave it out."
+            )
         self.target, self.integrator = target, integrator
         self.inner_steps = target.inner_steps if inner_steps is None else inner_steps
         self.step_size, self.steps = leaf(step_size), leaf(steps)
