@@ -227,13 +227,8 @@ def test_a_run_that_cannot_fit_is_refused_before_it_starts(command, capsys):
     assert re.search(r"This run needs about 40 TB of memory, and .* are free: take fewer --chains", sentence)
 
 
-def test_dry_runs_of_training_and_comparing_tell_memory_and_time(directory, capsys):
+def test_a_dry_run_of_a_comparison_tells_memory_and_time(directory, capsys):
     small = ["--lattice", "4", "4", "--beta", "2", "--chains", "4", "--dry-run"]
-    few = ["--steps", "50", "--leapfrog-steps", "1", "--radii", "0", "1", "--start", "cold"]
-    assert cli.run(["train", *small, *few]) == ExitCode.OK
-    shown = capsys.readouterr().out
-    assert re.search(r"parameters   \d+\n", shown)
-    assert re.search(r"time   \d+ s to compile, .* for 50 steps", shown)
     grid = ["--integrators", "leapfrog", "--lengths", "1", "--acceptances", "0.8", "--hits", "0", "--budget", "7"]
     assert cli.run(["compare", *small, *grid]) == ExitCode.OK
     shown = capsys.readouterr().out

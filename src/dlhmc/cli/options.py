@@ -122,7 +122,7 @@ class LongRun(Quietable):
     num_processes: OfMachine[Advanced[int | None]] = None
     """how many processes there are"""
     time_limit: OfMachine[str | None] = None
-    """stop by itself after this long, with everything saved: 55m, 1h30m, 90s"""
+    """stop after this long, with everything saved: 55m, 1h30m, 90s"""
     check_every: OfMachine[Advanced[str]] = "10m"
     """check the rounding errors of a sampling run this often, and stop it if they are too large"""
 

@@ -44,4 +44,4 @@ class CompareSettings(Settings):
         super().__post_init__()
         if not self.acceptances and not self.step_sizes:
             either = f"{Setting('acceptances')} or {Setting('step_sizes')}"
-            raise UserError(f"HMC needs steps of some size: give {either}.")
+            raise UserError(f"HMC needs a step size: give {either}.")

@@ -81,9 +81,9 @@ class TrainAmounts(Settings):
     chunk: OfMachine[Advanced[Count | None]] = None
     """steps between two checkpoints; adapted to about a second if not given"""
     tensorboard: OfMachine[Advanced[bool]] = False
-    """write TensorBoard files, too, into the folder tensorboard of the run"""
+    """also write TensorBoard files, into the folder tensorboard of the run"""
     wandb: OfMachine[Advanced[bool]] = False
-    """write the metrics for Weights & Biases, too: offline, unless WANDB_MODE says otherwise"""
+    """also write the metrics for Weights & Biases: offline, unless WANDB_MODE says otherwise"""
 
     @property
     def total(self) -> int:
