@@ -43,7 +43,8 @@ def all_options(kind: type[Any]) -> list[Option]:
     for theory in registry.all_theories():
         for network in registry.architectures() if "network" in kind.planned.names else [""]:
             words = ["--target", theory.name, *(["--network", network] if network else [])]
-            found |= {option.names[0]: option for option in options_of(kind.specialised(words)[0])}
+            for option in options_of(kind.specialised(words)[0]):
+                found.setdefault(option.names[0], option)
     return list(found.values())
 
 

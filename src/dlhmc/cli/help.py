@@ -45,7 +45,8 @@ def help_text(command: str, purpose: str, options: Sequence[Option], *, everythi
         lines.append("")
     if chosen := [option.names[0] for option in options if any(option.choices.values())]:
         others = " ".join(f"{name} NAME" for name in chosen)
-        lines += [f"Others have other options: 'dlhmc {command} {others} --help'."]
+        kinds = " and ".join(f"{name.removeprefix('--')}s" for name in chosen)
+        lines += [f"Other {kinds} have options of their own: see", f"'dlhmc {command} {others} --help'."]
     return "\n".join([*lines, ""])
 
 

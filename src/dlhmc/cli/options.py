@@ -78,7 +78,7 @@ class NewRun(Quietable):
     out: OfMachine[Path | None] = None
     """new directory for the run; a name under runs/ if not given"""
     dry_run: OfMachine[Switch] = False
-    """do nothing, but print all settings and, from a measured step, the memory and the time that it would take"""
+    """print all settings, and do nothing"""
 
     def __call__(self) -> ExitCode:
         """Run the command."""

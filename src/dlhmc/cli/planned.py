@@ -6,12 +6,12 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import tyro
 
-from dlhmc.cli.options import NewRun
+from dlhmc.cli.options import NewRun, Switch
 from dlhmc.cli.output import console
 from dlhmc.errors import ExitCode, UserError
 from dlhmc.plans.plan import Plan
 from dlhmc.plans.tables import theory_of
-from dlhmc.settings import Listed, merged, picked, read_table
+from dlhmc.settings import Listed, OfMachine, merged, picked, read_table
 from dlhmc.theories import registry
 from dlhmc.theories.contract import Theory
 
@@ -25,6 +25,9 @@ class PlannedRun(NewRun):
     planned: ClassVar[type[Plan]]
     #: options that name a model
     model_options: ClassVar[tuple[str, ...]] = ("--model",)
+
+    dry_run: OfMachine[Switch] = False
+    """print all settings and, from a measured step, the memory and the time that it would take; do nothing"""
 
     @classmethod
     def choices(cls, theory: Theory) -> dict[str, tuple[str, dict[str, str], str]]:
