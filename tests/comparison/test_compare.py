@@ -160,9 +160,9 @@ def test_limits_are_shown_as_limits(finished):
     model = entries(results)["model untrained"]
     model["gain_in_time"] = {"value": None, "error": None, "lower": 123.4, "upper": None}
     model["tau_int"]["charge"] |= {"value": None, "error": None, "lower_bound": 2345.6}
-    row = next(line for line in table.markdown(from_json(results)).splitlines() if line.startswith("| model"))
+    row = next(line for line in table.markdown(from_json(results)).splitlines() if line.startswith("| **model"))
     assert row.endswith("| > 123 |")
-    assert row.startswith("| model untrained | > 2350 |")
+    assert row.startswith("| **model untrained** | > 2350 |")
 
 
 class StopsAtFirstLine(io.StringIO):

@@ -140,13 +140,46 @@ def test_what_makes_no_sense_is_refused_with_one_sentence(table, reason):
     assert reason in str(refused.value)
 
 
-def test_headers_are_those_of_the_theory_in_plain_text():
+def test_headers_are_those_of_the_theory():
     entry = an_entry(tau_int={"charge": a_time()}, observables={"charge_squared": an_entry()["observables"]["energy"]})
     results = from_json(a_table(entry, target={"target": "u1", "lattice": [8, 8], "beta": 2.0}))
     costs, _, observables = sections(results)
-    assert costs.header[1] == "τ(Q_ℤ)"
-    assert observables.header == ("sampler", "⟨Q_ℤ^2⟩")
+    assert costs.header[1] == "τ(Q_{ℤ})"
+    assert observables.header[-1] == "⟨Q_{ℤ}^{2}⟩"
     assert "8×8  β = 2  4 chains" in markdown(results)
+    assert "| ⟨Q_ℤ^2⟩ |" in markdown(results)
+
+
+def test_the_cheapest_stands_first_and_nothing_is_cut_off_at_80_columns():
+    def costing(name, milliseconds, **more):
+        cost = {"value": 1e-3 * milliseconds, "error": 0.0, "lower": None, "upper": None}
+        steps = {"value": 123456.0, "error": 4000.0, "lower": None, "upper": None}
+        pace = {"value": 5.7e-4, "error": 5e-5, "lower": None, "upper": None}
+        costs = {"seconds_per_independent": cost, "steps_tau": steps, "seconds_per_trajectory": pace}
+        return an_entry(name=name, **costs, **more)
+
+    entries = [
+        costing("omelyan 4/18", 30.0, gain_in_time={"value": None, "error": None, "lower": 54321.0, "upper": None}),
+        costing("dropped early", 1.0, status="dropped"),
+        costing("leapfrog 0.25/4 + 1 hit", 20.0, kind="move"),
+        costing("model u1-b7", 5.0, kind="model", network_flops=108_000),
+    ]
+    results = from_json(a_table(*entries, best_in_time="omelyan 4/18"))
+    costs, trajectories, _ = sections(results)
+    assert [row[0] for row in costs.rows] == [
+        "model u1-b7",
+        "leapfrog 0.25/4 + 1 hit",
+        "omelyan 4/18",
+        "dropped early",
+    ]
+    assert [costs.rows[number][0] for number in costs.marked] == ["model u1-b7", "omelyan 4/18"]
+    assert "1.23(4)·10⁵" in costs.rows[0]
+    written = io.StringIO()
+    show(results, Console(file=written, width=80))
+    assert "…" not in written.getvalue()
+    lines = written.getvalue().splitlines()
+    for row in (*costs.rows, *trajectories.rows):
+        assert any(all(cell in line for cell in row) for line in lines), row
 
 
 def test_names_of_targets_of_ones_own_are_shown_as_they_are():

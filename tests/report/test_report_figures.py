@@ -48,18 +48,23 @@ def test_a_target_of_ones_own_gets_a_page(tmp_path):
     page = build_page([own(tmp_path / "race")])
     assert page.title == "Banana: what an independent configuration costs"
     assert page.answer == (
-        "On Banana, dim = 2 (race) an independent x0 costs mine 3 × 3.0(1) = 9.0(3) leapfrog steps: 5(1) times fewer "
-        "than the best HMC, and more than 3 times less time."
+        "On Banana, dim = 2 (race) an independent x0 costs mine 3 × 3.0(1) = 9.0(3) leapfrog steps and 18.0(6) ms. The "
+        "best HMC (Leapfrog, length 1, 4 steps) takes more than 3 times as long and 5(1) times as many steps."
     )
-    (chart,) = drawn(page)
+    costs, chart = drawn(page)
+    for panel in costs.panels:
+        assert list(panel.rows) == ["★ mine", "★ Leapfrog, length 1, 4 steps"]
+        assert [(series.name, list(series.y)) for series in panel.series] == [("HMC", [1]), ("trained", [0])]
     assert chart.name == "autocorrelation-race"
     assert [panel.y_label for panel in chart.panels] == ["ρ(t) of x0", "ρ(t) of squared norm"]
-    assert {series.name for series in chart.panels[0].series} >= {"HMC (leapfrog 1/4)", "mine"}
-    assert [section.heading for section in page.sections] == ["Comparison race", "All samplers", "How to repeat it"]
-    warning, *tables = page.sections[1].blocks
+    assert {series.name for series in chart.panels[0].series} >= {"HMC (Leapfrog, length 1, 4 steps)", "mine"}
+    headings = [section.heading for section in page.sections]
+    assert headings == ["What it costs", "Comparison race", "All samplers", "How to repeat it"]
+    warning, *tables = page.sections[2].blocks
     assert warning == Text("Banana, dim = 2 (race): chains have not met")
     assert [type(table) for table in tables] == [Table] * 3
-    assert tables[0].caption == "Cost, Banana, dim = 2 (race)"
+    assert tables[0].caption.startswith("Cost, Banana, dim = 2 (race). ")
+    assert [tables[0].rows[number][0] for number in tables[0].marked] == ["mine"]
     # What is not about gauge theory is not in its words.
     body = render(page).partition("<body>")[2]
     assert not OWN_WORDS.search(re.sub(r"<script>.*?</script>", "", body, flags=re.DOTALL))
@@ -111,6 +116,32 @@ def test_gauge_theory_has_its_own_figures(tmp_path):
     assert list(curve.y) == pytest.approx([exact.plaquette(beta, 16) for beta in curve.x])
 
 
+def test_a_single_comparison_has_a_row_for_each_sampler(tmp_path):
+    page = build_page([gauge(tmp_path / "one", (4, 4), 3.0)])
+    charts = by_name(page)
+    time, steps = charts["cost"].panels
+    assert time.x_log
+    assert steps.x_log
+    # The cheapest first; what is drawn exactly takes no leapfrog steps.
+    assert list(steps.rows) == [
+        "★ mine",
+        "★ Leapfrog, length 1, 4 steps, 1 hit",
+        "★ Leapfrog, length 1, 4 steps",
+        "Leapfrog, length 1, 8 steps",
+    ]
+    assert {series.name for series in time.series} >= {"HMC", "HMC + instanton hits", "trained"}
+    (hmc,) = (series for series in steps.series if series.name == "HMC")
+    assert list(hmc.is_limit) == [False, True]
+    assert list(hmc.x) == pytest.approx([4 * 60.0, 8 * 900.0])
+    plaquette, _ = charts["observables"].panels
+    exact_line, measured = plaquette.series
+    assert list(exact_line.x) == pytest.approx([exact.plaquette(3.0, 16)] * 2)
+    assert len(plaquette.rows) == len(measured.x) == 5
+    # No plane with a single point.
+    assert not [panel for chart in charts.values() for panel in chart.panels if panel.x_label == "β"]
+    assert "HMC + instanton hits (Leapfrog, length 1, 4 steps, 1 hit) takes 2.7(1) times as long." in page.answer
+
+
 def test_targets_of_two_sizes_are_two_families(tmp_path):
     """The paper's curves are for its own lattice."""
     runs = [gauge(tmp_path / "small", (4, 4), 2.0), gauge(tmp_path / "large", (16, 16), 2.0), own(tmp_path / "own")]
@@ -118,14 +149,16 @@ def test_targets_of_two_sizes_are_two_families(tmp_path):
     headings = [section.heading for section in page.sections]
     assert headings[:2] == ["What it costs", "Topology thaws"]
     assert headings[3:5] == ["What it costs, 16×16 at β = 2", "Topology thaws, 16×16 at β = 2"]
-    assert headings[6] == "Comparison own"
+    assert headings[6:8] == ["What it costs, Banana, dim = 2 (own)", "Comparison own"]
     charts = by_name(page)
-    assert not [series for series in charts["cost"].panels[0].series if series.colour == GREY]
-    grey = [series for series in charts["cost-2"].panels[0].series if series.colour == GREY]
-    assert [series.y[-1] for series in grey] == [1.15e5, 1.04e3]
-    assert [series.dashed for series in grey] == [True, False]
+    assert not [series for series in charts["cost"].panels[1].series if series.colour == GREY]
+    # At one β, rows of their own.
+    panel = charts["cost-2"].panels[1]
+    grey = [series for series in panel.series if series.colour == GREY]
+    assert [list(series.x) for series in grey] == [[62.0], [21.0]]
+    assert [panel.rows[series.y[0]] for series in grey] == [series.name for series in grey]
     assert page.question == "What did these runs do?"
-    assert page.answer.count("times fewer than the best HMC") == 3
+    assert page.answer.count("The best HMC (Leapfrog, length 1, 4 steps) takes more than 3 times as long") == 3
 
 
 @pytest.mark.parametrize(

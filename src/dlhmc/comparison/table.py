@@ -1,6 +1,7 @@
 """Results for people and for spreadsheets: a table in the terminal, Markdown, CSV."""
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from rich.box import SIMPLE_HEAD
@@ -13,13 +14,18 @@ from dlhmc.runs.describe import known_theory, symbol, target_in_words
 from dlhmc.runs.summary import shown_mean
 from dlhmc.statistics import format_uncertainty
 from dlhmc.storage import tables
+from dlhmc.storage.tables import plain, superscript
 
 LEGEND = (
     "leapfrog 4/36: HMC with trajectories of length 4 in 36 steps. τ: integrated autocorrelation time in trajectories "
-    "(½ for independent configurations). N_LF·τ: with the first τ. ms/indep.: time of 2τ trajectories of one chain, "
-    "with the largest τ of what moves slowly; compiling excluded. Gain: cost of the best HMC over that of the sampler. "
-    "> and <: limits at 95 %."
+    "(½ for independent configurations). N_{LF}·τ: leapfrog steps of a trajectory times the first τ. ms/indep.: time "
+    "of 2τ trajectories of one chain, with the largest τ of what moves slowly; compiling excluded. Gain: cost of the "
+    "best HMC over that of the sampler. > and <: limits at 95 %. The cheapest stand first; learned samplers and the "
+    "best HMC are marked."
 )
+# From here on numbers have a power of ten.
+_LARGE = 1e4
+_COLUMNS = 80
 
 
 class Section(NamedTuple):
@@ -27,19 +33,31 @@ class Section(NamedTuple):
 
     header: tuple[str, ...]
     rows: Sequence[tuple[str, ...]]
+    #: numbers of the rows of the best HMC and of learned samplers
+    marked: Sequence[int] = ()
+
+    @property
+    def is_narrow(self) -> bool:
+        """Whether all but the remarks of the last column fit into 80 columns."""
+        widths = (max(len(plain(cell)) for cell in cells) for cells in zip(*self.rows, strict=True))
+        return sum(widths) + len(self.header) <= _COLUMNS
 
 
 def show(results: Results, console: Console) -> None:
     """Print all tables."""
     console.print(_title(results), style="bold", highlight=False, markup=False)
     for section in sections(results):
-        table = Table(box=SIMPLE_HEAD, pad_edge=False)
+        # Gaps are as narrow as can be: rows of numbers fit into 80 columns, where no cell is to be broken.
+        table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=0, show_edge=False)
         for column in section.header:
-            table.add_column(escape(column), justify="left" if column in ("sampler", "") else "right")
-        for row in section.rows:
-            table.add_row(*map(escape, row))
+            side: Any = "left" if column in ("sampler", "") else "right"
+            whole = console.width >= _COLUMNS and column != "" and section.is_narrow
+            header = plain(column) if set(column) & set("(⟨") else "\n".join(plain(column).rsplit(" ", 1))
+            table.add_column(escape(header), justify=side, overflow="fold", no_wrap=whole)
+        for number, row in enumerate(section.rows):
+            table.add_row(*(escape(plain(cell)) for cell in row), style="bold" if number in section.marked else None)
         console.print(table)
-    console.print(LEGEND, highlight=False, style="dim")
+    console.print(plain(LEGEND), highlight=False, style="dim")
     for remark in remarks(results):
         console.print(remark, highlight=False, markup=False)
 
@@ -47,9 +65,10 @@ def show(results: Results, console: Console) -> None:
 def markdown(results: Results) -> str:
     """The same as a Markdown document."""
     parts = [f"# {_title(results)}", ""]
-    for header, rows in sections(results):
-        parts += [tables.markdown(header, rows), ""]
-    return "\n".join([*parts, LEGEND, "", *remarks(results)]) + "\n"
+    for header, rows, marked in sections(results):
+        bold = [(f"**{name}**" if n in marked else name, *row) for n, (name, *row) in enumerate(rows)]
+        parts += [plain(tables.markdown(header, bold)), ""]
+    return "\n".join([*parts, plain(LEGEND), "", *remarks(results)]) + "\n"
 
 
 def comma_separated(results: Results) -> str:
@@ -78,24 +97,28 @@ def _title(results: Results) -> str:
     return f"{target_in_words(results.target)}  {results.chains} chains  {results.seconds:.0f} s"
 
 
-def plain_symbol(results: Results, name: str) -> str:
-    """An observable or moment as its theory writes it, in plain text."""
-    return tables.plain(symbol(known_theory(results.target), name))
+def by_cost(entries: Iterable[Entry]) -> list[Entry]:
+    """The cheapest first, in time; those that were dropped on the way last, as little is known of them."""
+    known = [(entry, entry.seconds_per_independent.figure) for entry in entries]
+    known.sort(key=lambda pair: (pair[0].status == "dropped", math.inf if pair[1] is None else pair[1]))
+    return [entry for entry, _ in known]
 
 
 def sections(results: Results) -> tuple[Section, Section, Section]:
-    """Costs, trajectories, observables."""
+    """Costs, trajectories, observables; _{…} and ^{…} are scripts."""
+    entries = by_cost(results.entries)
+    best = (results.best_in_steps, results.best_in_time)
+    marked = [number for number, entry in enumerate(entries) if entry.kind == "model" or entry.name in best]
     costs = [
         (
             entry.name,
             *(shown_tau(tau) for tau in entry.tau_int.values()),
-            *(shown_tau(tau) for tau in entry.tau_int_others.values()),
             shown(entry.steps_tau) if entry.leapfrog_steps else "",
             shown(entry.seconds_per_independent, 1e3),
             shown(entry.gain_in_steps) if entry.leapfrog_steps else "",
             shown(entry.gain_in_time),
         )
-        for entry in results.entries
+        for entry in entries
     ]
     trajectories = [
         (
@@ -103,33 +126,43 @@ def sections(results: Results) -> tuple[Section, Section, Section]:
             f"{entry.acceptance:.3f}",
             str(entry.leapfrog_steps),
             str(entry.forces),
-            f"{entry.network_flops:.3g}" if entry.network_flops else "0",
+            _rounded(entry.network_flops),
             shown(entry.seconds_per_trajectory, 1e6),
             str(entry.trajectories),
             entry.status + (f", {entry.nonfinite_rejected} not finite" if entry.nonfinite_rejected else ""),
         )
-        for entry in results.entries
+        for entry in entries
     ]
     observables = [
-        (entry.name, *(_against_exact(moment) for moment in entry.observables.values())) for entry in results.entries
+        (
+            entry.name,
+            *(shown_tau(tau) for tau in entry.tau_int_others.values()),
+            *(_against_exact(moment) for moment in entry.observables.values()),
+        )
+        for entry in entries
     ]
-    moments = list(results.entries[0].observables) if results.entries else []
-    times = [*results.entries[0].tau_int, *results.entries[0].tau_int_others] if results.entries else []
+    moments, slow, others = (
+        ([*entries[0].observables], [*entries[0].tau_int], [*entries[0].tau_int_others]) if entries else ([], [], [])
+    )
     if results.exact:
         known = (results.exact.get(name) for name in moments)
-        observables.append(("exact", *("" if value is None else f"{value:.6f}" for value in known)))
-    taus = (f"τ({plain_symbol(results, name)})" for name in times)
+        blank = ("exact", *("" for _ in others))
+        observables.append((*blank, *("" if value is None else f"{value:.6f}" for value in known)))
+    theory = known_theory(results.target)
+    times, more = ([f"τ({symbol(theory, name).strip('⟨⟩')})" for name in names] for names in (slow, others))
     return (
-        Section(("sampler", *taus, "N_LF·τ", "ms/indep.", "gain in steps", "gain in time"), costs),
+        Section(("sampler", *times, "N_{LF}·τ", "ms/indep.", "gain in steps", "gain in time"), costs, marked),
         Section(
-            ("sampler", "acceptance", "N_LF", "forces", "network flops", "µs/traj.", "trajectories", ""), trajectories
+            ("sampler", "accept.", "N_{LF}", "forces", "network flops", "µs/traj.", "trajec- tories", ""),
+            trajectories,
+            marked,
         ),
-        Section(("sampler", *(plain_symbol(results, name) for name in moments)), observables),
+        Section(("sampler", *more, *(symbol(theory, name) for name in moments)), observables, marked),
     )
 
 
 def _against_exact(moment: Mean) -> str:
-    z = "" if moment["z"] is None else f" ({moment['z']:+.1f}σ)"
+    z = "" if moment["z"] is None else f" {moment['z']:+.1f}σ".replace("-", "−")
     return shown_mean(dict(moment)) + z
 
 
@@ -137,20 +170,37 @@ def shown_tau(tau: Time) -> str:
     """An autocorrelation time, or its lower limit."""
     if tau["value"] is None:
         return f"> {_rounded(tau['lower_bound'])}"
-    return format_uncertainty(tau["value"], tau["error"] or 0.0)
+    return _with_error(tau["value"], tau["error"] or 0.0)
 
 
 def shown(quantity: Quantity, factor: float = 1.0) -> str:
     """A value with its error, or a limit; nothing where nothing is known."""
     if quantity.value is not None:
-        return format_uncertainty(quantity.value * factor, (quantity.error or 0.0) * factor)
+        return _with_error(quantity.value * factor, (quantity.error or 0.0) * factor)
     if quantity.lower is not None:
         return f"> {_rounded(quantity.lower * factor)}"
     return "" if quantity.upper is None else f"< {_rounded(quantity.upper * factor)}"
 
 
 def _rounded(limit: float) -> str:
-    return f"{float(f'{limit:.3g}'):g}"
+    """Three digits.
+
+    >>> _rounded(973.26), _rounded(134567.0)
+    ('973', '1.35·10⁵')
+    """
+    return _with_error(float(f"{limit:.3g}"), 0.0)
+
+
+def _with_error(value: float, error: float) -> str:
+    """A value as papers write it.
+
+    >>> _with_error(31847.0, 2900.0), _with_error(4.82, 0.03)
+    ('3.2(3)·10⁴', '4.82(3)')
+    """
+    if not abs(value) >= _LARGE or not math.isfinite(value):
+        return format_uncertainty(value, error)
+    exponent = math.floor(math.log10(abs(value)))
+    return f"{format_uncertainty(value / 10**exponent, error / 10**exponent)}·10{superscript(exponent)}"
 
 
 def _flat(entry: Entry) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dlhmc.comparison.command import RESULTS, open_results
 from dlhmc.comparison.results import Entry, Quantity, Results, cheapest, in_time
-from dlhmc.comparison.table import sections
+from dlhmc.comparison.table import LEGEND, sections
 from dlhmc.errors import UserError
 from dlhmc.report.charts import BLUE, ORANGE, PURPLE, VERMILION, WINE, Chart, Panel, Series, Table
 from dlhmc.runs.describe import known_theory, symbol, target_in_words
@@ -123,6 +123,18 @@ class ComparedRun:
         return history
 
 
+def in_words(entry: Entry) -> str:
+    """A sampler for a reader who does not know how they are called.
+
+    HMC by integrator, length and steps; others by their name.
+    """
+    if entry.kind not in ("hmc", "move") or entry.integrator is None or entry.length is None:
+        return f"{entry.name}, {entry.leapfrog_steps} layers" if entry.model is not None else entry.name
+    moves = entry.name.partition(" + ")[2]
+    words = f"{entry.integrator.capitalize()}, length {entry.length:g}, {entry.leapfrog_steps} steps"
+    return f"{words}, {moves}" if moves else words
+
+
 def label(entry: Entry) -> str:
     """A sampler that was given from Python has the name it was given."""
     return entry.name if entry.model is None else f"{entry.network or 'trained'}, N_{{LF}} = {entry.leapfrog_steps}"
@@ -131,7 +143,7 @@ def label(entry: Entry) -> str:
 def contenders(run: ComparedRun) -> list[tuple[str, Entry, str]]:
     """The best HMC in time, and the trained samplers: label, entry, colour."""
     hmc = run.best("hmc", in_time)
-    found = [] if hmc is None else [(f"HMC ({hmc.name})", hmc, BLUE)]
+    found = [] if hmc is None else [(f"HMC ({in_words(hmc)})", hmc, BLUE)]
     colours = itertools.cycle(MODEL_COLOURS)
     return found + [(label(entry), entry, colour) for entry, colour in zip(run.trained, colours, strict=False)]
 
@@ -168,8 +180,8 @@ def _autocorrelation_panel(run: ComparedRun, name: str) -> Panel:
 
 def all_tables(run: ComparedRun, where: str) -> list[Table]:
     """Every sampler of a comparison: costs, trajectories, observables."""
-    captions = ("Cost", "Trajectories", "Observables (deviation from exact)")
+    captions = (f"Cost, {where}. {LEGEND}", f"Trajectories, {where}", f"Observables (deviation from exact), {where}")
     return [
-        Table(f"{caption}, {where}", section.header, section.rows)
+        Table(caption, section.header, section.rows, section.marked)
         for caption, section in zip(captions, sections(run.results), strict=True)
     ]

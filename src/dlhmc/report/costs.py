@@ -1,15 +1,23 @@
 """What an independent configuration costs along a family of comparisons: a chart and a table."""
 
+import dataclasses
 import itertools
 from collections.abc import Callable, Iterable, Sequence
 
 from dlhmc.comparison.results import Entry, Quantity, in_steps, in_time
 from dlhmc.comparison.table import shown
-from dlhmc.report.charts import BLACK, BLUE, GREEN, GREY, SKY, Chart, Marker, Panel, Series, Table
-from dlhmc.report.comparisons import MODEL_COLOURS, label
+from dlhmc.report.charts import BLACK, BLUE, GREEN, GREY, SKY, VERMILION, Chart, Marker, Panel, Series, Table
+from dlhmc.report.comparisons import MODEL_COLOURS, ComparedRun, in_words, label
 from dlhmc.report.families import Family
 
 Cost = Callable[[Entry], Quantity]
+# How samplers of a kind are called and shown; the theory says what its moves are called.
+_LOOKS: dict[str, tuple[str, str, Marker]] = {
+    "hmc": ("HMC", BLUE, "o"),
+    "move": ("", BLACK, "^"),
+    "model": ("trained", VERMILION, "D"),
+    "exact": ("exact draws", GREEN, "v"),
+}
 
 
 def cost_chart(family: Family, what: str, moves: str) -> Chart:
@@ -38,6 +46,60 @@ def cost_chart(family: Family, what: str, moves: str) -> Chart:
             Panel(axis, "milliseconds", time, "in time on this machine", y_log=True),
         ],
     )
+
+
+def dot_chart(family: Family, what: str, moves: str) -> Chart:
+    """Cost of an independent configuration of a single comparison: a row for each sampler, the cheapest first."""
+    run = family.last
+    grey = [
+        (curve.name, y) for curve in family.curves for x, y in zip(curve.x, curve.y, strict=True) if x == family.at(run)
+    ]
+    panels = [
+        _dots(run, in_time, 1e3, "milliseconds of one chain", "in time on this machine", moves, []),
+        _dots(run, in_steps, 1.0, f"N_{{LF}} τ_{{int}}({family.judge})", "in leapfrog steps", moves, grey),
+    ]
+    caption = (
+        "★: the best of its kind. Left: time of 2τ_{int} trajectories of one chain, compiling excluded. Right: N_{LF}, "
+        f"the leapfrog steps of a trajectory, times τ_{{int}}, the integrated autocorrelation time of {family.judge}; "
+        "a step of the Omelyan integrator has two forces and counts once. Arrows: only a lower limit (95 %) is known. "
+        "Crosses: dropped on the way, when others cost less."
+    )
+    caption = f"{caption} Grey: from elsewhere, for reference." if grey else caption
+    return Chart("cost", f"Cost of an independent {what}", caption, panels)
+
+
+def _dots(
+    run: ComparedRun,
+    cost: Cost,
+    factor: float,
+    axis: str,
+    title: str,
+    moves: str,
+    references: Sequence[tuple[str, float]],
+) -> Panel:
+    known = [(entry, figure) for entry in run.results.entries if (figure := cost(entry).figure)]
+    known.sort(key=lambda pair: (pair[0].status == "dropped", pair[1]))
+    entries = [entry for entry, _ in known]
+    best = [run.best(kind, cost) for kind in _LOOKS]
+    names = [f"★ {in_words(entry)}" if entry in best else in_words(entry) for entry in entries]
+    series = []
+    for kind, (name, colour, marker) in (_LOOKS | {"move": (moves, BLACK, "^")}).items():
+        for status, shape in ((False, marker), (True, "x")):
+            found = [
+                (row, entry)
+                for row, entry in enumerate(entries)
+                if entry.kind == kind and (entry.status == "dropped") == status
+            ]
+            one = _series(f"{name}, dropped" if status else name, colour, shape, found, cost, factor, joined=False)
+            # The rows are the places here.
+            series.append(dataclasses.replace(one, x=[value for value in one.y if value is not None], y=one.x))
+    rows = range(len(names), len(names) + len(references))
+    series += [
+        Series(name, [value], [row], "points", GREY, marker="s")
+        for row, (name, value) in zip(rows, references, strict=True)
+    ]
+    names += [name for name, _ in references]
+    return Panel(axis, "", _filled(series), title, x_log=True, rows=names)
 
 
 def best_of_each(family: Family, kind: str, cost: Cost) -> list[tuple[float, Entry]]:

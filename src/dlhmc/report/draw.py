@@ -13,10 +13,10 @@ from matplotlib.patches import Rectangle
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
 from dlhmc.report.charts import BLACK, Chart, Film, HeatMap, Panel, Series
+from dlhmc.storage.tables import superscript
 
 _STILLS = 5
 _PARSER = MathTextParser("path")
-_SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 #: inches that one row of a panel with named rows takes
 ROW = 0.23
 
@@ -114,7 +114,7 @@ def _power(value: float) -> str:
     if 1e-3 < value < 1e4:
         return f"{value:g}"
     digit, _, exponent = f"{value:.0e}".partition("e")
-    power = "10" + str(int(exponent)).translate(_SUPERSCRIPTS)
+    power = "10" + superscript(int(exponent))
     return power if digit == "1" else f"{digit}·{power}"
 
 

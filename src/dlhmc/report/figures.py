@@ -5,13 +5,13 @@ from typing import ClassVar
 
 from jaxtyping import Array
 
-from dlhmc.comparison.results import in_time
+from dlhmc.comparison.results import in_steps, in_time, ratio
 from dlhmc.comparison.table import shown, shown_tau
 from dlhmc.errors import UserError
 from dlhmc.geometry.contract import Field
 from dlhmc.report.charts import Block, Section, Text
-from dlhmc.report.comparisons import ComparedRun, autocorrelation_chart, contenders
-from dlhmc.report.costs import cost_chart, cost_table
+from dlhmc.report.comparisons import ComparedRun, autocorrelation_chart, contenders, in_words
+from dlhmc.report.costs import cost_chart, cost_table, dot_chart
 from dlhmc.report.curves import Curve
 from dlhmc.report.families import Family, families
 from dlhmc.report.layers import Batch, profile_chart, profile_film
@@ -58,21 +58,41 @@ class Figures:
         )
 
     def headline(self, run: ComparedRun) -> str | None:
-        """The answer in one line: what the best trained sampler gains over the best HMC; None without one."""
+        """The answer: what the best trained sampler costs, and what its rivals do; None where nothing is known."""
         model = run.best("model", in_time)
-        if model is None or (steps := shown(model.gain_in_steps)) == "" or (time := shown(model.gain_in_time)) == "":
+        fewest, quickest = run.best("hmc", in_steps), run.best("hmc", in_time)
+        own = quickest if model is None else model
+        if own is None or own.seconds_per_independent.figure is None:
             return None
-        steps, time = (text.replace("> ", "more than ").replace("< ", "less than ") for text in (steps, time))
-        sampler = model.name if model.model is None else "the trained sampler"
-        return (
-            f"On {self.where(run)} an independent {self.judged(run)} costs {sampler} "
-            f"{model.leapfrog_steps} × {shown_tau(model.tau_int[run.slow[0]])} = {shown(model.steps_tau)} leapfrog "
-            f"steps: {steps} times fewer than the best HMC, and {time} times less time."
-        )
+        sampler = "the best HMC" if model is None else model.name if model.model is None else "the trained sampler"
+        said = [
+            f"On {self.where(run)} an independent {self.judged(run)} costs {sampler} {own.leapfrog_steps} × "
+            f"{_words(shown_tau(own.tau_int[run.slow[0]]))} = {_words(shown(own.steps_tau))} leapfrog steps and "
+            f"{_words(shown(own.seconds_per_independent, 1e3))} ms."
+        ]
+        if model is None:
+            said.append(f"It is {in_words(own)}.")
+        elif fewest is not None and quickest is not None and (times := shown(model.gain_in_time)):
+            steps = shown(model.gain_in_steps)
+            other = "" if fewest is quickest else f" ({in_words(fewest)})"
+            more = f" and {_words(steps)} times as many steps{other}" if steps else ""
+            said.append(f"The best HMC ({in_words(quickest)}) takes {_words(times)} times as long{more}.")
+        if quickest is not None and quickest.seconds_per_independent.value is None:
+            said.append(
+                f"For HMC these are lower limits at 95 %: in a race of {run.results.seconds:.0f} s it was not seen to "
+                f"forget its {self.judged(run)}."
+            )
+        for kind, name in (("move", self.moves), ("exact", "Drawing exact configurations")):
+            rival = run.best(kind, in_time)
+            more = "" if rival is None else shown(ratio(rival.seconds_per_independent, own.seconds_per_independent))
+            if rival is not None and more:
+                words = f" ({in_words(rival)})" if kind == "move" else ""
+                said.append(f"{name}{words} takes {_words(more)} times as long.")
+        return " ".join(said)
 
     def sections(self, family: Family) -> list[Section]:
-        """Costs where there is something to show them against, then a section for each comparison."""
-        found = [self.costs(family)] if family.axis is not None else []
+        """Costs, then a section for each comparison."""
+        found = [self.costs(family)]
         for run in family.runs:
             blocks: list[Block] = []
             if contenders(run):
@@ -83,7 +103,9 @@ class Figures:
         return found
 
     def costs(self, family: Family) -> Section:
-        """Chart and table along the family."""
+        """Chart and table along the family; of a single comparison a row for each sampler."""
+        if len(family.runs) == 1:
+            return Section("What it costs", [dot_chart(family, self.judged(family.last), self.moves)])
         chart = cost_chart(family, self.judged(family.last), self.moves)
         return Section("What it costs", [chart, cost_table(family, self.moves)])
 
@@ -115,6 +137,10 @@ class Figures:
     def together(self, runs: Sequence[SampledRun]) -> list[Block]:
         """What is shown of all sampling runs of the theory in one chart."""
         return []
+
+
+def _words(number: str) -> str:
+    return number.replace("> ", "more than ").replace("< ", "less than ")
 
 
 def grouped(runs: Sequence[ComparedRun], curves: Sequence[Curve]) -> list[tuple[Figures, Family]]:

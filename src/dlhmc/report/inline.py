@@ -21,7 +21,7 @@ from dlhmc.storage.tables import plain
 
 T = TypeVar("T")
 #: inches of a panel, by how many stand in a row
-_SIZES = {1: (7.6, 2.9), 2: (4.7, 3.0), 3: (3.6, 2.7)}
+_SIZES = {1: (7.6, 2.4), 2: (4.7, 3.0), 3: (3.6, 2.7)}
 _SWATCH = Markup('<svg class="swatch" aria-hidden="true" viewBox="0 0 26 14" color="{}" stroke-dasharray="{}">{}</svg>')
 _MARKERS = {
     "o": "M9 7a4 4 0 1 0 8 0a4 4 0 1 0-8 0z",

@@ -21,7 +21,7 @@ from dlhmc.models.model import Model
 from dlhmc.names import Scheme
 from dlhmc.numerics.leaves import integer, leaf
 from dlhmc.report.charts import BLUE, GREEN, ORANGE, PURPLE, VERMILION, Chart, Film, Frame, Panel, Series
-from dlhmc.report.comparisons import ComparedRun, label
+from dlhmc.report.comparisons import ComparedRun, in_words, label
 from dlhmc.runs.engine import Schedule, advance, begin
 from dlhmc.targets import Target
 
@@ -45,6 +45,8 @@ class Batch(NamedTuple):
     v: Momentum
     #: by label: the longest trained trajectory, the best HMC, then the longest of each other kind of layers
     ways: dict[str, Way]
+    #: the trained one
+    trajectory: Trajectory
 
     @classmethod
     def of(cls, run: ComparedRun, seed: int = 1) -> "Batch | None":
@@ -66,12 +68,12 @@ class Batch(NamedTuple):
         if best is not None and best.step_size is not None:
             scheme: Scheme = "omelyan" if best.integrator == "omelyan" else "leapfrog"
             hmc = HMC(target, best.step_size, np.int32(best.leapfrog_steps), INTEGRATORS[scheme])
-            ways[f"HMC ({best.name})"] = _step_by_step(hmc)
+            ways[f"HMC ({in_words(best)})"] = _step_by_step(hmc)
         ways |= {entry.name: trained.trajectory.layer_by_layer for entry, trained in others}
         x = _equilibrium(hmc or kernel, seed)
         momentum, refresh = jax.random.split(jax.random.key(seed))
         v = target.geometry.momentum(momentum, CHAINS, real_dtype(x))
-        return cls(target.refresh(refresh, x), x, v, ways)
+        return cls(target.refresh(refresh, x), x, v, ways, kernel.trajectory)
 
     def follow(self, way: Way, watched: Callable[[Field], dict[str, Array]]) -> dict[str, NDArray[Any]]:
         """The energy from its start, and functions of the configurations, after each layer; the layer is axis 0."""
@@ -149,7 +151,9 @@ def profile_film(profile: Profile, title: str) -> Film:
             panels.append(Panel(quantity, "fraction of the batch", [bars]))
         frames.append(Frame(after(layer), panels=panels))
     caption = "The distributions of the figure above, layer by layer. The outermost bars hold everything beyond them."
-    return Film("layers-film", title, caption, frames)
+    # Where the trajectory is farthest from where it may end.
+    first = int(np.argmax(np.abs(np.median(profile[ENERGY], axis=1)))) if ENERGY in profile else 0
+    return Film("layers-film", title, caption, frames, first=first)
 
 
 def _edges(values: NDArray[Any]) -> NDArray[Any]:

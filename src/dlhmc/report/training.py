@@ -14,7 +14,7 @@ from dlhmc.runs.describe import symbol
 from dlhmc.runs.directory import is_of_objects, open_run, require_newest
 from dlhmc.runs.sampling import read_only_checkpoints
 from dlhmc.runs.settings import TrainAmounts
-from dlhmc.settings import picked
+from dlhmc.settings import converted, picked
 from dlhmc.theories import registry
 from dlhmc.training import learning_rate
 
@@ -48,7 +48,9 @@ class Training(NamedTuple):
         checkpoints = read_only_checkpoints(directory)
         step, notes = checkpoints.newest_notes()
         require_newest(path, checkpoints.passed_over or directory.what_is_lost(step, amounts.total))
-        rows = metrics.read(directory.metrics, notes)
+        # Runs of earlier versions have averages over their chunks alone.
+        chunks = metrics.read(directory.metrics, notes)
+        rows = converted(notes.get("curve", []), list[dict[str, float]], f"The checkpoint of {path}") or chunks
         if plan is not None and (peak := plan.optimiser.learning_rate) is not None:
             adam = plan.optimiser
             schedule = learning_rate(adam.rate_schedule, peak, amounts.total, adam.rate_warmup)
@@ -117,7 +119,8 @@ def _chart(family: Family, trainings: list[Training]) -> Chart:
         **{name: f"{'γ' if name == 'gamma' else symbol(theory, name)}_{{t}}" for name in scheduled},
         "rate": "learning rate",
     }
-    panels = []
+    panels: list[Panel] = []
+    constant: list[str] = []
     for name, label in curves.items():
         series = [
             Series(
@@ -125,20 +128,29 @@ def _chart(family: Family, trainings: list[Training]) -> Chart:
             )
             for title, training, colour in zip(labels, trainings, itertools.cycle(_COLOURS), strict=False)
         ]
-        if any(value is not None for one in series for value in one.y):
-            panels.append(Panel("training step", label, series))
+        values = {value for one in series for value in one.y if value is not None}
+        # What is set, and stays as it is, is said in the caption.
+        if len(values) == 1 and name in (*scheduled, "rate"):
+            constant.append(f"{label.removesuffix('_{t}')} = {values.pop():g}")
+        elif values:
+            panels.append(Panel("training step", label, series, x_log=True))
     return Chart(
         f"training-{family.name}-{family.where.replace('×', 'x')}",
         f"Training of {family.layers}, {family.where}",
-        _caption(dict(zip(labels, trainings, strict=True))),
+        _caption(dict(zip(labels, trainings, strict=True)), constant),
         panels,
         columns=3,
     )
 
 
-def _caption(trainings: dict[str, Training]) -> str:
+def _caption(trainings: dict[str, Training], constant: Sequence[str]) -> str:
     losses = dict.fromkeys(training.loss for training in trainings.values())
-    sentences = ["Averages over the chunks of the runs.", f"{'; '.join(losses)}, averaged over the batch."]
+    sentences = [
+        f"{'; '.join(losses)}, averaged over the batch. A: the probability that a proposal is accepted.",
+        "Every step up to the hundredth; later averages since the point before, over 200 steps at most.",
+    ]
+    if constant:
+        sentences.append(f"Throughout: {', '.join(constant)}.")
     if any(_TUNNELLING in row for training in trainings.values() for row in training.rows):
         sentences.append("The tunnelling rate is the fraction of chains that changed their sector or mode in a step.")
     if later := [label for label, training in trainings.items() if training.table.get("model")]:

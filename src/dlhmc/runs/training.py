@@ -4,7 +4,7 @@ import math
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 import equinox as eqx
 import jax
@@ -38,6 +38,9 @@ from dlhmc.training import Algorithm, Inputs, TrainState, advance, placed
 _CAPACITY = 1024
 # Averages on the progress line are over about so many steps.
 _SHOWN = 200
+# Curves have a point at every step up to this one, then so many for each factor of ten.
+_EVERY_STEP = 100
+_POINTS_PER_DECADE = 64
 
 
 def train(
@@ -137,12 +140,32 @@ def show_results(path: Path, console: Console) -> dict[str, Any]:
     return results
 
 
+def curve_steps(first: int, last: int) -> list[tuple[int, int]]:
+    """Steps after `first` up to `last` at which curves have a point, each after the one before it.
+
+    Every step of the first hundred, then evenly spaced on a logarithmic scale.
+
+    >>> curve_steps(98, 112)
+    [(98, 99), (99, 100), (100, 104), (104, 107), (107, 111)]
+    """
+    found, before, power = [], min(first, _EVERY_STEP), 0
+    while before < last:
+        power += before >= _EVERY_STEP
+        at = before + 1 if before < _EVERY_STEP else round(_EVERY_STEP * 10 ** (power / _POINTS_PER_DECADE))
+        if first < at <= last:
+            found.append((before, at))
+        before = at
+    return found
+
+
 class _Notes(TypedDict):
     """What a checkpoint notes about its step; others may be in it, too."""
 
     seconds: float
     nonfinite: int
     recent: dict[str, list[float | None]]
+    #: what the curves of a report are made of
+    curve: NotRequired[list[dict[str, float]]]
 
 
 class Training(Work):
@@ -175,6 +198,8 @@ class Training(Work):
         self.records: list[dict[str, NDArray[Any]]] = []
         #: proposals that were not finite, since the first step
         self._nonfinite = 0
+        #: records at `curve_steps`, each an average since the one before
+        self._curve: list[dict[str, float]] = []
         self._seed = integer(amounts.seed, np.uint32)
 
     def create(self) -> None:
@@ -188,6 +213,7 @@ class Training(Work):
         )
         self.state = eqx.combine(arrays, static)
         self.seconds, self.steps_done, self._nonfinite = notes["seconds"], step, notes["nonfinite"]
+        self._curve = notes.get("curve", [])
         # None becomes NaN.
         self._recent = {name: np.asarray(rows, real_dtype(self.state.x)) for name, rows in notes["recent"].items()}
         return step, notes
@@ -217,8 +243,16 @@ class Training(Work):
         if self.silent:
             self.records.append(records)
         self._nonfinite += int(records["nonfinite"].sum())
-        for name, rows in records.items():
-            self._recent[name] = np.concatenate([self._recent.get(name, rows[:0]), rows])[-_SHOWN:]
+        kept = len(next(iter(self._recent.values()), ()))
+        rows = {name: np.concatenate([self._recent.get(name, new[:0]), new]) for name, new in records.items()}
+        for before, at in curve_steps(step, step + count):
+            end = kept + at - step
+            means = {
+                name: float(row[max(0, end - min(at - before, _SHOWN)) : end].mean()) for name, row in rows.items()
+            }
+            finite = {name: value for name, value in means.items() if math.isfinite(value)}
+            self._curve.append(finite | {"step": float(at), "rate_factor": float(self.state.guard.rate_factor)})
+        self._recent = {name: row[-_SHOWN:] for name, row in rows.items()}
 
     def metrics(self) -> dict[str, float]:
         """Averages over the last steps, and what the guards have counted."""
@@ -264,7 +298,7 @@ class Training(Work):
         recent = {
             name: [row if math.isfinite(row) else None for row in rows.tolist()] for name, rows in self._recent.items()
         }
-        notes = {"seconds": self.seconds, "recent": recent, "nonfinite": self._nonfinite}
+        notes = {"seconds": self.seconds, "recent": recent, "nonfinite": self._nonfinite, "curve": self._curve}
         return eqx.filter(self.state, eqx.is_array), notes
 
     def _warnings(self) -> dict[str, Any]:

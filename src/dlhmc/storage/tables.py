@@ -6,6 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+_SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
 
 def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A table for Markdown, without a line break at its end.
@@ -33,3 +35,12 @@ def plain(label: str) -> str:
     'N_LF τ'
     """
     return re.sub(r"([_^])\{(.*?)\}", r"\1\2", label)
+
+
+def superscript(exponent: int) -> str:
+    """A power in one line of text.
+
+    >>> "10" + superscript(-5)
+    '10⁻⁵'
+    """
+    return str(exponent).translate(_SUPERSCRIPTS)

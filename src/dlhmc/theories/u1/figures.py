@@ -9,6 +9,7 @@ from jaxtyping import Array
 from numpy.typing import NDArray
 
 from dlhmc.comparison.results import in_time
+from dlhmc.comparison.table import by_cost
 from dlhmc.errors import UserError
 from dlhmc.geometry.torus import wrap_angle
 from dlhmc.report.charts import (
@@ -26,12 +27,14 @@ from dlhmc.report.charts import (
     Series,
 )
 from dlhmc.report.comparisons import ComparedRun, autocorrelation_chart, contenders
+from dlhmc.report.comparisons import in_words as samplers_in_words
 from dlhmc.report.costs import best_of_each
 from dlhmc.report.families import Family
 from dlhmc.report.figures import Figures
 from dlhmc.report.histories import Chain, history_chart
 from dlhmc.report.layers import ENERGY, Batch, Way, after, profile_chart, profile_film
 from dlhmc.theories.u1 import exact
+from dlhmc.theories.u1.defect import Defect
 from dlhmc.theories.u1.links import Links, plaquettes
 from dlhmc.theories.u1.theory import U1Settings, U1Theory
 from dlhmc.theories.u1.wilson import U1
@@ -77,7 +80,8 @@ class U1Figures(Figures):
         if contenders(last):
             charts = [self.history(last), self.histogram(last), self.autocorrelation(last)]
             found.append(Section("Topology thaws", charts))
-        found.append(Section("Held to exact results", [observables_chart(family)]))
+        chart = observables_chart(family) if len(family.runs) > 1 else self.measured(last)
+        found.append(Section("Held to exact results", [chart]))
         if layers := self.layers(last):
             found.append(Section("What the layers do", layers))
         return found
@@ -116,6 +120,26 @@ class U1Figures(Figures):
             columns=1,
         )
 
+    def measured(self, run: ComparedRun) -> Chart:
+        """Plaquette and ⟨Q²⟩ of all samplers that came to the end of a single comparison, around the exact values."""
+        entries = [entry for entry in by_cost(run.results.entries) if entry.status != "dropped"]
+        rows, places = [samplers_in_words(entry) for entry in entries], list(map(float, range(len(entries))))
+        panels = []
+        for name, curve in _EXACT.items():
+            moments = [entry.observables[name] for entry in entries]
+            means, errors = [moment["mean"] for moment in moments], [moment["error"] for moment in moments]
+            value = curve(_settings(run).beta, math.prod(_settings(run).lattice))
+            line = Series("exact", [value, value], [-0.5, len(rows) - 0.5], "line", GREEN)
+            points = Series("measured", means, places, "points", BLUE, error=errors)
+            panels.append(Panel(U1Theory.symbols[name], "", [line, points], rows=rows))
+        return Chart(
+            "observables",
+            f"Observables against exact results, {self.where(run)}",
+            "Plaquette and squared charge of each sampler with their errors; lines: exact. A frozen sampler has an "
+            "honest but large error for the charge.",
+            panels,
+        )
+
     def autocorrelation(self, run: ComparedRun) -> Chart:
         """ρ(t) of the charge."""
         title = f"Autocorrelation of the charge, {self.where(run)}"
@@ -133,7 +157,7 @@ class U1Figures(Figures):
         return [
             profile_chart(curves, f"Along the layers, {where}", remark),
             profile_film(trained.curves, f"Layer by layer, {where}"),
-            tunnelling_film(trained, where),
+            tunnelling_film(trained, where, has_defect=isinstance(batch.trajectory, Defect)),
         ]
 
 
@@ -211,10 +235,12 @@ def _followed(batch: Batch, way: Way) -> Followed:
     return Followed(curves, np.roll(found["angles"][..., best], middle, axis=(1, 2)), int(change[best]))
 
 
-def tunnelling_film(trajectory: Followed, where: str) -> Film:
-    """All plaquettes of one trajectory."""
+def tunnelling_film(trajectory: Followed, where: str, *, has_defect: bool) -> Film:
+    """All plaquettes of one trajectory, from where they are farthest from rest."""
+    middle = tuple(side // 2 for side in trajectory.angles.shape[1:])
+    marked = [(middle[0], middle[1])] if has_defect else []
     frames = [
-        Frame(after(layer), maps=[HeatMap("x_{P}", field.round(4).tolist())])
+        Frame(after(layer), maps=[HeatMap("x_{P}", field.round(4).tolist(), marked)])
         for layer, field in enumerate(trajectory.angles)
     ]
     tunnels = trajectory.change != 0
@@ -222,8 +248,9 @@ def tunnelling_film(trajectory: Followed, where: str) -> Film:
     return Film(
         "tunnelling",
         f"A {'tunnelling ' if tunnels else ''}trajectory, {where}",
-        "Plaquette angles of one configuration, plaquette (0, 0) in the middle, before, during and after a trajectory "
-        f"that {what}.",
+        "Plaquette angles x_{P} of one configuration, plaquette (0, 0) in the middle, before, during and after a "
+        f"trajectory that {what}.{' Outlined: the defect, through which flux enters.' if has_defect else ''}",
         frames,
         colour_label="x_{P}",
+        first=int(np.argmax(np.abs(trajectory.angles).max(axis=(1, 2)))),
     )
