@@ -47,6 +47,7 @@ def test_training_of_vectors(mixtures):
     assert "L = −A·|Δx|², averaged over the batch." in chart.caption
     assert "sector or mode" in chart.caption
     assert "trained before" not in chart.caption
+    assert "Every step up to the hundredth" in chart.caption
 
 
 def test_runs_that_differ_in_couplings_are_shown_together(mixtures, tmp_path):
@@ -56,7 +57,7 @@ def test_runs_that_differ_in_couplings_are_shown_together(mixtures, tmp_path):
     chart, alone = drawn(build_page([second, mixtures[0], first]))
     assert [chart.name, alone.name] == ["training-defect-2-4x4", "training-dense-2-mixture"]
     assert [series.name for series in chart.panels[0].series] == ["β = 2", "β = 3"]
-    assert "L = −A·(ΔQ_R)², averaged over the batch." in chart.caption
+    assert "L = −A·(ΔQ_{R})², averaged over the batch." in chart.caption
     assert chart.caption.endswith("From parameters trained before: β = 3.")
     (rising,) = (panel for panel in chart.panels if panel.y_label == "β_{t}")
     assert [series.y[-1] for series in rising.series] == pytest.approx([2.0, 3.0])

@@ -153,7 +153,7 @@ def sections(results: Results) -> tuple[Section, Section, Section]:
     return (
         Section(("sampler", *times, "N_{LF}·τ", "ms/indep.", "gain in steps", "gain in time"), costs, marked),
         Section(
-            ("sampler", "accept.", "N_{LF}", "forces", "network flops", "µs/traj.", "trajec- tories", ""),
+            ("sampler", "accept.", "N_{LF}", "forces", "network flops", "µs/traj.", "traj.", ""),
             trajectories,
             marked,
         ),

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -95,14 +95,19 @@ def scale(axis: Any, panel: Panel) -> None:
         axis.set_yticks(range(len(panel.rows)), [with_scripts(row) for row in panel.rows])
         axis.set_ylim(len(panel.rows) - 0.4, -0.6)
         axis.tick_params(axis="y", length=0)
-    elif not panel.y_log and all(
-        value is None or float(value).is_integer() for series in panel.series for value in series.y
-    ):
+    elif not panel.y_log and _are_whole(value for series in panel.series for value in series.y):
         axis.yaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
+    if not panel.x_log:
+        whole = _are_whole(value for series in panel.series for value in series.x)
+        axis.xaxis.set_major_locator(MaxNLocator(nbins=3 if panel.rows else 6, integer=whole))
     axis.grid(alpha=0.2)
     axis.set_axisbelow(True)
     for side in ("top", "right"):
         axis.spines[side].set_visible(False)
+
+
+def _are_whole(values: Iterable[float | None]) -> bool:
+    return all(value is None or float(value).is_integer() for value in values)
 
 
 def _power(value: float) -> str:

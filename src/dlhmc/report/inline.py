@@ -4,6 +4,7 @@ The page's script hides series, changes frames and marks points by what elements
 `data-frame` of what is drawn, the box of the axes, and their limits.
 """
 
+import dataclasses
 import io
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -128,7 +129,8 @@ def _panel_svg(panels: Mapping[int, Panel], numbers: Mapping[str, int], first: i
     for frame, one in panels.items():
         for series in one.series:
             add(axis, series, one, f"drawn {numbers[series.name]} {frame}")
-    scale(axis, panel)
+    # Ticks that suit all frames.
+    scale(axis, dataclasses.replace(panel, series=[series for one in panels.values() for series in one.series]))
     names = ", ".join(dict.fromkeys(plain(series.name) for series in panel.series if series.name))
     y = "" if panel.rows else f", {_range(axis.get_ylim())}"
     label = f"{plain(panel.y_label or panel.title)}{y}, against {plain(panel.x_label)}, {_range(axis.get_xlim())}."

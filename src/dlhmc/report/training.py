@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import re
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,6 +21,8 @@ from dlhmc.training import learning_rate
 
 _COLOURS = (BLACK, SKY, GREEN, ORANGE, BLUE, VERMILION, PURPLE, GREY)
 _TUNNELLING = "tunnelling_rate"
+# What only metrics of whole chunks have.
+_OF_CHUNKS = "steps_per_second"
 
 
 class Family(NamedTuple):
@@ -92,7 +95,7 @@ class Training(NamedTuple):
     def loss(self) -> str:
         """What was minimised, in words."""
         known = registry.losses().get(str(self.table.get("loss")))
-        return "L is a loss of one's own" if known is None else f"L = {known.meaning}"
+        return "L is a loss of one's own" if known is None else "L = " + re.sub(r"_(\w+)", r"_{\1}", known.meaning)
 
 
 def training_charts(paths: Sequence[Path]) -> list[Chart]:
@@ -147,7 +150,9 @@ def _caption(trainings: dict[str, Training], constant: Sequence[str]) -> str:
     losses = dict.fromkeys(training.loss for training in trainings.values())
     sentences = [
         f"{'; '.join(losses)}, averaged over the batch. A: the probability that a proposal is accepted.",
-        "Every step up to the hundredth; later averages since the point before, over 200 steps at most.",
+        "Averages over the chunks of the runs."
+        if any(_OF_CHUNKS in row for training in trainings.values() for row in training.rows)
+        else "Every step up to the hundredth; later averages since the point before, over 200 steps at most.",
     ]
     if constant:
         sentences.append(f"Throughout: {', '.join(constant)}.")
