@@ -296,8 +296,9 @@ def test_comparing_objects(tmp_path):
     with pytest.raises(KeyError, match="no sampler is called 'yours'"):
         race["yours"]
     page = build_page([out])
-    assert page.answer == "Comparisons: 1. Tables and charts are below."
-    (chart,) = drawn(page)
+    assert "an independent x0 costs the best HMC " in page.answer
+    costs, chart = drawn(page)
+    assert any("mine" in row for row in costs.panels[0].rows)
     assert chart.name == "autocorrelation-race"
     assert [panel.y_label for panel in chart.panels] == [f"ρ(t) of {name}" for name in ("x0", "x1", "squared norm")]
     assert sum(isinstance(block, Table) for section in page.sections for block in section.blocks) == 3
