@@ -10,7 +10,7 @@ from jaxtyping import Array, Bool, Float, Key
 
 from dlhmc.geometry.contract import Field, Momentum, PerChain
 from dlhmc.kernels.contract import Kernel, RoundTrip
-from dlhmc.targets.contract import Target
+from dlhmc.targets.contract import Effort, Target
 
 
 class MovesInfo(NamedTuple):
@@ -22,6 +22,7 @@ class MovesInfo(NamedTuple):
     nonfinite: Bool[Array, " chain"]
     #: fraction of accepted moves
     moves: PerChain
+    effort: Effort
 
 
 class Alternating(Kernel):
@@ -88,5 +89,5 @@ class Alternating(Kernel):
         moving, accepted, nonfinite = jax.lax.fori_loop(0, self.number, move, start)
         moves = accepted / np.asarray(self.number, accepted.dtype)
         # What the kernel keeps about the configuration before the moves is computed anew.
-        told = MovesInfo(info.acceptance, info.accepted, info.energy_change, nonfinite, moves)
+        told = MovesInfo(info.acceptance, info.accepted, info.energy_change, nonfinite, moves, info.effort)
         return self.kernel.init(moving.x), told

@@ -10,10 +10,10 @@ from jaxtyping import Array, ArrayLike, Float, Int, Key
 from dlhmc.errors import Setting, UserError
 from dlhmc.geometry.contract import Field, Momentum, real_dtype
 from dlhmc.kernels.contract import Info, Kernel, RoundTrip, State
-from dlhmc.kernels.integrators import INTEGRATORS, Integrator, integrate
+from dlhmc.kernels.integrators import INTEGRATORS, Integrator, integrate_counted
 from dlhmc.kernels.metropolis import decide, select
 from dlhmc.numerics.leaves import leaf
-from dlhmc.targets.contract import Target, energy_change
+from dlhmc.targets.contract import Effort, Target, added, counted_energy_change, energy_change
 
 # A tuner that has lost its way must not spend minutes on a trajectory.
 MOST_STEPS = 2000
@@ -71,14 +71,14 @@ class HMC(Kernel):
         x = state.x
         v = self.target.geometry.momentum(momentum_key, x.shape[-1], real_dtype(x))
         target = self.target.refresh(refresh_key, x)
-        x_new, v_new = self._integrate(target, x, v)
-        change = energy_change(target, (x, v), (x_new, v_new))
+        x_new, v_new, effort = self._integrate(target, x, v)
+        change, more = counted_energy_change(target, (x, v), (x_new, v_new))
         acceptance, accepted, nonfinite = decide(accept_key, change)
         x = select(accepted, target.geometry.project(x_new), x)
-        return State(x), Info(acceptance, accepted, change, nonfinite)
+        return State(x), Info(acceptance, accepted, change, nonfinite, added(effort, more))
 
-    def _integrate(self, target: Target, x: Field, v: Momentum) -> tuple[Field, Momentum]:
-        return integrate(target, self.integrator, x, v, self.step_size, self.steps, self.inner_steps)
+    def _integrate(self, target: Target, x: Field, v: Momentum) -> tuple[Field, Momentum, Effort]:
+        return integrate_counted(target, self.integrator, x, v, self.step_size, self.steps, self.inner_steps)
 
     @property
     def leapfrog_steps(self) -> int:
@@ -92,8 +92,8 @@ class HMC(Kernel):
 
     def round_trip(self, target: Target, x: Field, v: Momentum) -> RoundTrip:
         """There, and back with the momentum flipped."""
-        x_new, v_new = self._integrate(target, x, v)
-        x_back, v_back = self._integrate(target, x_new, -v_new)
+        x_new, v_new, _ = self._integrate(target, x, v)
+        x_back, v_back, _ = self._integrate(target, x_new, -v_new)
         return RoundTrip(energy_change(target, (x, v), (x_new, v_new)), x_back, -v_back)
 
     def tunable_step_size(self) -> Float[Array, ""]:

@@ -13,10 +13,10 @@ from jaxtyping import Array, ArrayLike, Float, Int
 
 from dlhmc.geometry.contract import Field, Momentum
 from dlhmc.names import Scheme
-from dlhmc.targets.contract import Force, Target
+from dlhmc.targets.contract import CountedForce, Effort, Target, added
 
 #: a motion of (x, v) for some time
-Flow = Callable[[Field, Momentum, Float[Array, ""]], tuple[Field, Momentum]]
+Flow = Callable[[Field, Momentum, Float[Array, ""]], tuple[Field, Momentum, Effort]]
 
 
 class Integrator(NamedTuple):
@@ -63,19 +63,32 @@ def integrate(
     >>> bool(jnp.allclose(back, x, atol=1e-5))
     True
     """
+    return integrate_counted(target, integrator, x, v, step_size, steps, inner_steps)[:2]
 
-    def drift(x: Field, v: Momentum, time: Float[Array, ""]) -> tuple[Field, Momentum]:
-        return target.geometry.drift(x, v, time * v)
 
-    *slower, slowest = reversed(target.forces())
+def integrate_counted(
+    target: Target,
+    integrator: Integrator,
+    x: Field,
+    v: Momentum,
+    step_size: Float[Array, ""],
+    steps: Int[Array, ""],
+    inner_steps: int = 1,
+) -> tuple[Field, Momentum, Effort]:
+    """The same, with what the forces tell about themselves, added up."""
+
+    def drift(x: Field, v: Momentum, time: Float[Array, ""]) -> tuple[Field, Momentum, Effort]:
+        return (*target.geometry.drift(x, v, time * v), {})
+
+    *slower, slowest = reversed(target.counted_forces())
     flow: Flow = drift
     for force in slower:  # the fastest first: it is innermost
         flow = _nested(integrator, force, flow, inner_steps)
     return _trajectory(integrator, slowest, flow, x, v, step_size.astype(v.dtype), steps)
 
 
-def _nested(integrator: Integrator, force: Force, inner: Flow, steps: int) -> Flow:
-    def flow(x: Field, v: Momentum, time: Float[Array, ""]) -> tuple[Field, Momentum]:
+def _nested(integrator: Integrator, force: CountedForce, inner: Flow, steps: int) -> Flow:
+    def flow(x: Field, v: Momentum, time: Float[Array, ""]) -> tuple[Field, Momentum, Effort]:
         return _trajectory(integrator, force, inner, x, v, time / steps, steps)
 
     return flow
@@ -83,26 +96,27 @@ def _nested(integrator: Integrator, force: Force, inner: Flow, steps: int) -> Fl
 
 def _trajectory(
     integrator: Integrator,
-    force: Force,
+    force: CountedForce,
     drift: Flow,
     x: Field,
     v: Momentum,
     h: Float[Array, ""],
     steps: ArrayLike,
-) -> tuple[Field, Momentum]:
+) -> tuple[Field, Momentum, Effort]:
     first, last = integrator.kicks[0], integrator.kicks[-1]
+    Carry = tuple[Field, Momentum, Effort]
 
-    def kick(x: Field, v: Momentum, fraction: float) -> Momentum:
-        return v - (fraction * h) * force(x)
-
-    def step(x: Field, v: Momentum, closing: float) -> tuple[Field, Momentum]:
+    def step(carry: Carry, closing: float) -> Carry:
         """All of a step but its first kick, which the step before has done in its `closing` one."""
+        x, v, effort = carry
         for fraction, next_kick in zip(integrator.drifts, (*integrator.kicks[1:-1], closing), strict=True):
-            x, v = drift(x, v, fraction * h)
-            v = kick(x, v, next_kick)
-        return x, v
+            x, v, inside = drift(x, v, fraction * h)
+            slope, told = force(x)
+            v, effort = v - (next_kick * h) * slope, added(added(effort, told), inside)
+        return x, v, effort
 
-    xv = (x, kick(x, v, first))
-    xv = jax.lax.fori_loop(0, steps - 1, lambda _, xv: step(xv[0], xv[1], last + first), xv)
+    slope, effort = force(x)
+    carry = (x, v - (first * h) * slope, effort)
+    carry = jax.lax.fori_loop(0, steps - 1, lambda _, carry: step(carry, last + first), carry)
     # A loop as well: XLA would fuse a step that stands alone with what comes after it, and compute parts of it twice.
-    return jax.lax.fori_loop(steps - 1, steps, lambda _, xv: step(xv[0], xv[1], last), xv)
+    return jax.lax.fori_loop(steps - 1, steps, lambda _, carry: step(carry, last), carry)

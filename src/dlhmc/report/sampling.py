@@ -95,6 +95,8 @@ def sampling_table(summary: Mapping[str, Any]) -> Table:
             rows.append((f"τ_{{int}} of {label}", shown_time(tau) if tau else "", "", "", ""))
     if summary["acceptance"] is not None:
         rows.append(("acceptance", f"{summary['acceptance']:.4f}", "", "", ""))
+    for name, value in summary.get("kernel_figures", {}).items():
+        rows.append((name.replace("_", " "), f"{value:.4g}", "", "", ""))
     rows.append(("µs a trajectory and chain", f"{summary['microseconds_per_trajectory']:.4g}", "", "", ""))
     chains, trajectories = summary["chains"], summary["trajectories"]
     caption = f"{chains} chains of {trajectories} trajectories, {summary['leapfrog_steps']} leapfrog steps each"

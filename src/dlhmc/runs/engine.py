@@ -4,7 +4,6 @@ The number of trajectories is an array and records go to buffers of a fixed size
 `begin` and `advance`, and its numbers do not depend on how it is cut into chunks.
 """
 
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -146,9 +145,6 @@ def _trajectory(
 
 def diagnostics(info: Any) -> Records:
     """What a kernel tells of a trajectory, by name; the acceptance probability follows from the change of energy."""
-    fields: Mapping[str, Array] = info._asdict()
-    return {
-        name: value.astype(jnp.int8) if value.dtype == bool else value
-        for name, value in fields.items()
-        if name != "acceptance"
-    }
+    fields: dict[str, Any] = {name: field for name, field in info._asdict().items() if name != "acceptance"}
+    fields |= fields.pop("effort", {})
+    return {name: value.astype(jnp.int8) if value.dtype == bool else value for name, value in fields.items()}

@@ -27,13 +27,13 @@ from dlhmc.runs.configurations import Given
 from dlhmc.runs.describe import describe_kernel, known_theory
 from dlhmc.runs.directory import Place, RunDirectory, open_run, run_directory, versions, write_json
 from dlhmc.runs.engine import TARGET_ONLY, Carry, Measurements, Schedule, advance, begin, diagnostics
-from dlhmc.runs.history import History
+from dlhmc.runs.history import History, diagnostics_of
 from dlhmc.runs.loop import PLAIN, ExecutionOptions, Work, execute
 from dlhmc.runs.monitor import Monitor
 from dlhmc.runs.needs import find_needs, fitting, in_bytes, require_room, show_needs
 from dlhmc.runs.precision import TOLERANCE, Precision, check_precision
 from dlhmc.runs.settings import SampleAmounts
-from dlhmc.runs.summary import Histories, Quantities, finite, show, show_alarms, stored, summarise
+from dlhmc.runs.summary import Histories, Quantities, finite, kernel_figures, show, show_alarms, stored, summarise
 from dlhmc.settings import converted, picked
 from dlhmc.targets.contract import ExactDraws, Target
 
@@ -179,7 +179,10 @@ def summary_of(found: MeasuredSoFar) -> tuple[Quantities, dict[str, Any]]:
     what, steps = description(attributes), attributes["leapfrog_steps"]
     histories = stored(found.history, found.rows)
     summary = summarise(what, quantities, histories, steps, found.seconds, found.precision)
-    return quantities, summary | derived_figures(attributes, histories)
+    summary |= kernel_figures(diagnostics_of(attributes), histories) | derived_figures(attributes, histories)
+    if (theory := known_theory(attributes)) is not None:
+        summary["warnings"] += theory.warnings(histories)
+    return quantities, summary
 
 
 def derived_figures(attributes: Mapping[str, Any], histories: Histories) -> dict[str, Any]:

@@ -35,6 +35,7 @@ from dlhmc.targets.contract import Moment, Target
 MOST_NONFINITE = 0.01
 # No target has a moment of a higher power; a file of a stranger may say anything.
 _LARGEST_POWER = 100
+_IN_EVERY_SUMMARY = ("accepted", "nonfinite", "energy_change")
 #: elements of an array that are shown
 MOST_SHOWN = 4
 #: one element of a quantity: () for a number
@@ -151,6 +152,13 @@ def summarise(
         "microseconds_per_independent": finite(2 * max(times, default=math.inf) * per_trajectory),
     }
     return summary
+
+
+def kernel_figures(names: Iterable[str], histories: Histories) -> dict[str, Any]:
+    """Means of what a kernel tells of its trajectories, beside what every summary has."""
+    rows, chains = histories.shape
+    told = {name: histories.total(name) / (rows * chains) for name in names if name not in _IN_EVERY_SUMMARY}
+    return {"kernel_figures": told} if told else {}
 
 
 def describe_histories(what: Mapping[str, Any], histories: Histories) -> dict[str, Any]:
@@ -343,6 +351,8 @@ def show_observables(summary: Mapping[str, Any], quantities: Quantities, console
         table.add_row(escape(name), shown_mean(entry))
     if summary.get("acceptance") is not None:
         table.add_row("acceptance", f"{summary['acceptance']:.4f}")
+    for name, value in summary.get("kernel_figures", {}).items():
+        table.add_row(escape(name.replace("_", " ")), f"{value:.4g}")
     for name in quantities.slow:
         for label, tau in shown_elements(name, summary[f"tau_int_{name}"]):
             table.add_row(escape(f"τ_int({label})"), shown_time(tau) if tau else "")

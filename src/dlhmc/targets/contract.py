@@ -23,6 +23,9 @@ Observable = Callable[[Field], Observed]
 #: several of them, by name
 Observables = Callable[[Field], dict[str, Observed]]
 Force = Callable[[Field], Momentum]
+#: what a computation tells about itself by name, such as the iterations of a solver: added up over a trajectory
+Effort = dict[str, Num[Array, " chain"]]
+CountedForce = Callable[[Field], tuple[Momentum, Effort]]
 
 
 class Moment(NamedTuple):
@@ -110,6 +113,14 @@ class Target(eqx.Module):
         """Parts that add up to the force, the slowest first: each may have a time scale of its own."""
         return (self.force,)
 
+    def counted_forces(self) -> tuple[CountedForce, ...]:
+        """The same with what they tell about themselves: those that tell anything tell the same names."""
+        return tuple(_counted(force) for force in self.forces())
+
+    def counted_action(self, x: Field) -> tuple[Float[Array, "*sites chain"], Effort]:
+        """`local_action` with what it tells about itself, by the names of the forces."""
+        return self.local_action(x), {}
+
     @rng.by_chain
     def refresh(self, key: Key[Array, ""], x: Field) -> Self:
         """The target with its auxiliary fields (pseudofermions) drawn anew, given x; drawn with every momentum."""
@@ -163,13 +174,30 @@ class Target(eqx.Module):
         return None
 
 
+def _counted(force: Force) -> CountedForce:
+    return lambda x: (force(x), {})
+
+
+def added(effort: Effort, more: Effort) -> Effort:
+    """Both together, by the names of the first."""
+    return {name: value + more[name] if name in more else value for name, value in effort.items()}
+
+
 def energy_change(target: Target, old: tuple[Field, Momentum], new: tuple[Field, Momentum]) -> PerChain:
-    """ΔH = H(x′, v′) − H(x, v), differences first: H itself is of order V, and float32 would lose digits of ΔH.
+    """ΔH = H(x′, v′) − H(x, v)."""
+    return counted_energy_change(target, old, new)[0]
+
+
+def counted_energy_change(
+    target: Target, old: tuple[Field, Momentum], new: tuple[Field, Momentum]
+) -> tuple[PerChain, Effort]:
+    """ΔH, differences first: H itself is of order V, and float32 would lose digits of ΔH; and what both actions tell.
 
     NaN where x′ is not finite, even if the action does not look there: accept/reject must not let it pass.
     """
     (x, v), (x_new, v_new) = old, new
     kinetic_energy = target.geometry.local_kinetic
-    potential = sum_sites(target.local_action(x_new) - target.local_action(x))
+    (action, effort), (action_new, more) = target.counted_action(x), target.counted_action(x_new)
     kinetic = sum_sites(kinetic_energy(v_new) - kinetic_energy(v))
-    return jnp.where(all_finite(x_new), potential + kinetic, jnp.nan)
+    change = jnp.where(all_finite(x_new), sum_sites(action_new - action) + kinetic, jnp.nan)
+    return change, added(effort, more)

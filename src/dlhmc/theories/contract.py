@@ -186,6 +186,10 @@ class Theory:
         """What follows from the means of several observables, for the summary of a run; notes as `Occasional.notes`."""
         return {}
 
+    def warnings(self, histories: "Histories") -> list[str]:
+        """What else a user should know about a run, a sentence each."""
+        return []
+
     def figures(self, described: Mapping[str, Any]) -> "Figures":
         """What a report shows of runs on a target with these settings, which a file of a stranger may have told."""
         from dlhmc.report.figures import Figures

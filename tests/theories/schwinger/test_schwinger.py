@@ -19,10 +19,14 @@ def start(target, chains, seed=0):
 
 
 @pytest.mark.usefixtures("x64")
-@pytest.mark.parametrize("flavours", [2, pytest.param(4, marks=pytest.mark.slow)])
-def test_the_force_of_pseudofermions(flavours):
+@pytest.mark.parametrize(
+    ("flavours", "hasenbusch"),
+    [(2, 0.5), *(pytest.param(f, h, marks=pytest.mark.slow) for f, h in ((2, None), (4, 0.2)))],
+)
+def test_the_force_of_pseudofermions(flavours, hasenbusch):
     """Against finite differences of their action, solved to the last digits."""
-    target = Schwinger((4, 2), 2.0, -0.05, flavours=flavours, residual=1e-13, force_residual=1e-13)
+    solver = {"residual": 1e-13, "force_residual": 1e-13}
+    target = Schwinger((4, 2), 2.0, -0.05, flavours=flavours, hasenbusch=hasenbusch, **solver)
     x = start(target, 2)
     drawn = target.refresh(jax.random.key(1), x)
     force, action = unoptimised(drawn.force)(x), unoptimised(drawn.action)
@@ -35,9 +39,10 @@ def test_the_force_of_pseudofermions(flavours):
 
 
 @pytest.mark.usefixtures("x64")
-def test_pseudofermions_stand_for_the_determinant():
+@pytest.mark.parametrize("hasenbusch", [0.4, pytest.param(None, marks=pytest.mark.slow)])
+def test_pseudofermions_stand_for_the_determinant(hasenbusch):
     """φ drawn at x has the action |η|², and its weight at x′ averages to the ratio of determinants."""
-    target = Schwinger((2, 2), 1.0, 0.3)
+    target = Schwinger((2, 2), 1.0, 0.3, hasenbusch=hasenbusch)
     x, step = (jnp.broadcast_to(start(target, 1, seed), (2, 2, 2, 20_000)) for seed in (1, 2))
     other = x + 0.1 * step
     drawn = target.refresh(jax.random.key(3), x)
@@ -46,9 +51,10 @@ def test_pseudofermions_stand_for_the_determinant():
     expected = np.exp(-float(change(target)[0]))
     # Independent draws: 4 σ is exceeded with probability 6e-5 at a new seed.
     assert abs(weights.mean() - expected) < 4 * weights.std() / np.sqrt(weights.size)
-    # Sums of 8 exponential variables, two for each even site and spin.
-    terms = np.asarray(drawn.action(x) - target.quenched().action(x))
-    assert abs(terms.mean() - 4) < 4 * 2 / np.sqrt(terms.size)
+    # Sums of exponential variables, one for each even site, spin and mass.
+    number = 4 * len(drawn.phi)
+    terms = np.asarray(unoptimised(drawn.action)(x) - target.quenched().action(x))
+    assert abs(terms.mean() - number) < 4 * np.sqrt(number / terms.size)
 
 
 def test_a_solver_that_gives_up_rejects():
@@ -58,6 +64,21 @@ def test_a_solver_that_gives_up_rejects():
     state, info = eqx.filter_jit(kernel.step)(jax.random.key(1), kernel.init(x))
     assert info.nonfinite.all()
     np.testing.assert_array_equal(state.x, x)
+    # Two actions and three forces.
+    np.testing.assert_array_equal(info.effort["solver_failures"], 5)
+
+
+def test_the_work_of_the_solver_is_counted():
+    """Of each chain by itself: the same number, whatever the others need."""
+    target = Schwinger((4, 4), 2.0, -0.1)
+    x = start(target, 2).at[..., 1].set(0.0)
+    drawn = target.refresh(jax.random.key(1), x)
+    both = unoptimised(lambda t, x: t.counted_action(x)[1])(drawn, x)
+    alone = eqx.tree_at(lambda t: t.phi, drawn, drawn.phi[..., 1:])
+    first = unoptimised(lambda t, x: t.counted_action(x)[1])(alone, x[..., 1:])
+    assert both["dirac_applications"][1] == first["dirac_applications"][0] > 3
+    assert both["dirac_applications"][0] > both["dirac_applications"][1]
+    assert not both["solver_failures"].any()
 
 
 @pytest.mark.parametrize(
@@ -133,8 +154,8 @@ class Periodic(Schwinger):
     def force(self, x):
         return super().force(_turned(x))
 
-    def forces(self):
-        return tuple(lambda x, part=part: part(_turned(x)) for part in super().forces())
+    def counted_forces(self):
+        return tuple(lambda x, part=part: part(_turned(x)) for part in super().counted_forces())
 
 
 def _turned(x):
@@ -158,6 +179,14 @@ class Inverted(Schwinger):
         return gauge if self.phi is not None else gauge.at[0, -1].multiply(-1)
 
 
+class Loose(Schwinger):
+    """A residual in accept/reject that is far too loose."""
+
+    def __init__(self, *args, **settings):
+        super().__init__(*args, **settings)
+        self.residual = 0.6
+
+
 class Stale(Schwinger):
     """Pseudofermions that never change."""
 
@@ -171,6 +200,7 @@ def hmc(target=TARGET):
 
 KERNELS = {
     "HMC": hmc,
+    "HMC with a heavier mass": lambda: hmc(Schwinger((4, 4), 2.0, kappa=0.276, hasenbusch=0.3)),
     "HMC and hits": lambda: InstantonHits(hmc(), 1),
     "HMC and defect layers": lambda: Alternating(hmc(), dlhmc.load_kernel("u1-b2", TARGET), 1),
 }
@@ -178,7 +208,11 @@ KERNELS = {
 
 @pytest.mark.statistical
 @pytest.mark.parametrize(
-    "name", [*(pytest.param(n, marks=pytest.mark.slow) for n in ("HMC", "HMC and hits")), "HMC and defect layers"]
+    "name",
+    [
+        *(pytest.param(n, marks=pytest.mark.slow) for n in ("HMC", "HMC with a heavier mass", "HMC and hits")),
+        "HMC and defect layers",
+    ],
 )
 def test_samplers_agree_with_reweighting(name):
     """Four means that depend on each other: 4 σ is exceeded with probability below 3e-4 at a new seed."""
@@ -194,6 +228,7 @@ BROKEN = {
     "periodic fermions": lambda: hmc(at(Periodic)),
     "one flavour": lambda: InstantonHits(hmc(at(Once)), 3),
     "ratio inverted": lambda: InstantonHits(hmc(at(Inverted)), 1),
+    "a loose residual": lambda: hmc(at(Loose)),
     "stale pseudofermions": lambda: hmc(at(Stale)),
 }
 

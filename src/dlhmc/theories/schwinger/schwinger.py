@@ -5,12 +5,16 @@ draws pseudofermions with its momenta (`refresh`): φ = Â η with η ~ e^{−|�
 
     S_pf(x) = φ† (Â Â†)⁻¹ φ = |Â⁻¹ φ|²,   ∫ dφ e^{−S_pf} ∝ det Â†Â.
 
+With a heavier mass (Hasenbusch, Phys. Lett. B 519 (2001) 177), W = Â(m + μ), there are two of them, φ₀ = W⁻¹Âη₀ and
+φ₁ = Wη₁: |Â⁻¹Wφ₀|² + |W⁻¹φ₁|² stands for the same determinant, and the force of the lighter one is much smaller.
+
 `marginal` is the target that keeps its determinant, for proposals that move the gauge field at one stroke: the
 noise of pseudofermions would have most of them rejected.
 """
 
+import functools
 from collections.abc import Mapping
-from typing import ClassVar, Self
+from typing import ClassVar, NamedTuple, Self
 
 import equinox as eqx
 import jax
@@ -21,7 +25,7 @@ from jaxtyping import Array, ArrayLike, Complex, Float, Key
 from dlhmc.geometry.contract import PerChain
 from dlhmc.numerics import rng
 from dlhmc.numerics.leaves import leaf
-from dlhmc.targets.contract import Force, Moment, Symmetry
+from dlhmc.targets.contract import CountedForce, Effort, Force, Moment, Symmetry, added
 from dlhmc.theories.schwinger.dirac import Dirac, Spinor
 from dlhmc.theories.schwinger.solver import conjugate_gradient
 from dlhmc.theories.u1.links import LatticeTransformation, Links
@@ -29,6 +33,25 @@ from dlhmc.theories.u1.wilson import U1
 
 # What changes when time and space are exchanged: fermions are antiperiodic in time.
 _TURNS = ("reflection of the diagonal", "rotation")
+
+
+# What the solver tells: applications of Â or Â†, and how often it gave up.
+_APPLICATIONS, _FAILURES = "dirac_applications", "solver_failures"
+
+
+def _no_effort(x: Links) -> Effort:
+    return dict.fromkeys((_APPLICATIONS, _FAILURES), jnp.zeros(x.shape[-1], jnp.int32))
+
+
+class _Ratio(NamedTuple):
+    """An operator, and that of the heavier mass that it is divided by."""
+
+    dirac: Dirac
+    heavier: Dirac | None
+
+    def numerator(self, phi: Spinor) -> Spinor:
+        """W φ."""
+        return phi if self.heavier is None else self.heavier.apply(phi)
 
 
 class Schwinger(U1):
@@ -48,13 +71,15 @@ class Schwinger(U1):
 
     #: bare mass m of D = m + 2 − H
     mass: Float[Array, ""]
-    #: pseudofermions φ, one for each two flavours; without them the action has the determinant
-    phi: Complex[Array, "pair 2 x half chain"] | None
+    #: pseudofermions φ of each mass, the lightest first, and each two flavours; the action has the determinant if None
+    phi: Complex[Array, "mass pair 2 x half chain"] | None
     flavours: int = eqx.field(static=True)
     #: |φ − Â†Â X| < residual·|φ| in accept/reject, and in the forces
     residual: float = eqx.field(static=True)
     force_residual: float = eqx.field(static=True)
     most_iterations: int = eqx.field(static=True)
+    #: μ of a heavier mass m + μ that splits the determinant in two
+    hasenbusch: float | None = eqx.field(static=True)
     #: about ⟨Q²⟩: which way learned proposals rather go; they are exact for any number
     expected_charge_squared: float | None = eqx.field(static=True)
     keeps_determinant: bool = eqx.field(static=True)
@@ -70,6 +95,7 @@ class Schwinger(U1):
         residual: float = 1e-6,
         force_residual: float = 1e-5,
         most_iterations: int = 2000,
+        hasenbusch: float | None = None,
         expected_charge_squared: float | None = None,
         keeps_determinant: bool = False,
     ) -> None:
@@ -85,6 +111,7 @@ class Schwinger(U1):
             raise ValueError("give the mass or kappa, not both")
         super().__init__(lattice, beta)
         self.mass = leaf(mass)
+        self.hasenbusch = hasenbusch
         self.flavours, self.residual, self.force_residual = flavours, residual, force_residual
         self.most_iterations, self.expected_charge_squared = most_iterations, expected_charge_squared
         self.phi, self.keeps_determinant = None, keeps_determinant
@@ -108,6 +135,7 @@ class Schwinger(U1):
             residual=self.residual,
             force_residual=self.force_residual,
             most_iterations=self.most_iterations,
+            hasenbusch=self.hasenbusch,
             expected_charge_squared=self.expected_charge_squared,
             keeps_determinant=True,
         )
@@ -122,61 +150,96 @@ class Schwinger(U1):
 
     @rng.by_chain
     def refresh(self, key: Key[Array, ""], x: Links) -> Self:
-        """With φ = Â η, η ~ e^{−|η|²}."""
+        """With φ = Â η, or W⁻¹Â η, and η ~ e^{−|η|²}."""
         if self.keeps_determinant:
             return self
-        shape = (2, self.flavours // 2, 2, self.lattice[0], self.lattice[1] // 2, x.shape[-1])
+        operators = self._operators(x)
+        shape = (2, len(operators), self.flavours // 2, 2, self.lattice[0], self.lattice[1] // 2, x.shape[-1])
         real, imaginary = rng.normal(key, shape, x.dtype) * np.sqrt(0.5).astype(x.dtype)
         eta = jax.lax.complex(real, imaginary)
-        dirac = Dirac.at(x, self.mass)
-        phi = jnp.stack([dirac.apply(one) for one in eta])
+
+        def drawn(ratio: _Ratio, eta: Spinor) -> Spinor:
+            applied = ratio.dirac.apply(eta)
+            return applied if ratio.heavier is None else self.solved(ratio.heavier, applied)[1]
+
+        phi = jnp.stack([jnp.stack([drawn(r, one) for one in pairs]) for r, pairs in zip(operators, eta, strict=True)])
         return eqx.tree_at(lambda target: target.phi, self, phi, is_leaf=lambda leaf: leaf is None)
 
     def log_determinant(self, x: Links) -> PerChain:
         """log |det D|, in the precision of x."""
         return Dirac.at(x, self.mass).log_determinant()
 
+    def _operators(self, x: Links) -> "tuple[_Ratio, ...]":
+        """Those whose inverses make the action, the lightest first."""
+        masses = (self.mass,) if self.hasenbusch is None else (self.mass, self.mass + self.hasenbusch)
+        diracs = [Dirac.at(x, mass) for mass in masses]
+        return tuple(_Ratio(*both) for both in zip(diracs, [*diracs[1:], None], strict=True))
+
     def local_action(self, x: Links) -> Float[Array, "x terms chain"]:
         """Plaquettes, and beside them what the fermions add."""
+        return self.counted_action(x)[0]
+
+    def counted_action(self, x: Links) -> tuple[Float[Array, "x terms chain"], Effort]:
+        """With the work of the solver."""
         gauge = super().local_action(x)
         if self.phi is None:
             fermions = jnp.zeros_like(gauge[:, :1]).at[0, 0].set(-self.flavours * self.log_determinant(x))
-        else:
-            dirac = Dirac.at(x, self.mass)
-            y = jnp.stack([self.solved(dirac, phi)[1] for phi in self.phi])
-            fermions = jnp.sum(y.real**2 + y.imag**2, axis=(0, 1))
-        return jnp.concatenate([gauge, fermions], axis=1)
+            return jnp.concatenate([gauge, fermions], axis=1), {}
+        terms, effort = [], _no_effort(x)
+        for ratio, pairs in zip(self._operators(x), self.phi, strict=True):
+            for phi in pairs:
+                _, y, more = self.solved(ratio.dirac, ratio.numerator(phi))
+                terms.append(y.real**2 + y.imag**2)
+                effort = added(effort, more)
+        return jnp.concatenate([gauge, jnp.sum(jnp.stack(terms), axis=(0, 1))], axis=1), effort
 
-    def solved(self, dirac: Dirac, phi: Spinor, residual: float | None = None) -> tuple[Spinor, Spinor]:
+    def solved(self, dirac: Dirac, phi: Spinor, residual: float | None = None) -> tuple[Spinor, Spinor, Effort]:
         """X = (Â Â†)⁻¹ φ and Y = Â⁻¹ φ = Â†X; NaN where the solver gave up, which accept/reject rejects and counts."""
         wanted = self.residual if residual is None else residual
         found = conjugate_gradient(lambda psi: dirac.apply(dirac.adjoint(psi)), phi, wanted, self.most_iterations)
         x = jnp.where(found.converged, found.x, jnp.nan)
-        return x, dirac.adjoint(x)
+        failures = (~found.converged).astype(found.iterations.dtype)
+        return x, dirac.adjoint(x), {_APPLICATIONS: 2 * found.iterations + 1, _FAILURES: failures}
 
     def force(self, x: Links) -> Links:
         """∂S/∂x."""
         if self.phi is None:
             determinant = jax.grad(lambda y: -self.flavours * jnp.sum(self.log_determinant(y)))(x)
             return super().force(x) + determinant
-        return super().force(x) + self._pseudofermion_force(x)
+        total = super().force(x)
+        for part in range(len(self.phi)):
+            total = total + self._pseudofermion_force(x, part)[0]
+        return total
 
     def forces(self) -> tuple[Force, ...]:
-        """That of the pseudofermions, which is slow, and that of the plaquettes."""
-        return (self.force,) if self.phi is None else (self._pseudofermion_force, super().force)
+        """Those of the pseudofermions, the lightest first, which is slow, and that of the plaquettes."""
+        return tuple(lambda x, force=force: force(x)[0] for force in self.counted_forces())
 
-    def _pseudofermion_force(self, x: Links) -> Links:
-        """dS_pf = −2 Re X† (dÂ) Y."""
+    def counted_forces(self) -> tuple[CountedForce, ...]:
+        """The same with the work of the solver."""
+        if self.phi is None:
+            return (lambda x: (self.force(x), {}),)
+        plaquettes = super().force
+        slow = [functools.partial(self._pseudofermion_force, part=part) for part in range(len(self.phi))]
+        return (*slow, lambda x: (plaquettes(x), {}))
+
+    def _pseudofermion_force(self, x: Links, part: int) -> tuple[Links, Effort]:
+        """dS_pf = 2 Re X† (dW φ − dÂ Y), with W = 1 for the heaviest."""
         if self.phi is None:
             raise TypeError("there are no pseudofermions: refresh draws them")
-        dirac = Dirac.at(x, self.mass)
-        pairs = [self.solved(dirac, phi, self.force_residual) for phi in self.phi]
+        ratio, effort = self._operators(x)[part], _no_effort(x)
+        solutions = []
+        for phi in self.phi[part]:
+            *pair, more = self.solved(ratio.dirac, ratio.numerator(phi), self.force_residual)
+            solutions.append((*pair, phi))
+            effort = added(effort, more)
 
         def work(x: Links) -> Float[Array, ""]:
-            dirac = Dirac.at(x, self.mass)
-            return -2 * jnp.sum(jnp.stack([jnp.sum((a.conj() * dirac.apply(b)).real) for a, b in pairs]))
+            ratio = self._operators(x)[part]
+            moved = [(a, ratio.numerator(phi) - ratio.dirac.apply(b)) for a, b, phi in solutions]
+            return 2 * jnp.sum(jnp.stack([jnp.sum((a.conj() * b).real) for a, b in moved]))
 
-        return jax.grad(work)(x)
+        return jax.grad(work)(x), effort
 
     def observables(self, x: Links) -> dict[str, PerChain]:
         """Plaquette, both charges, and Q²/V, whose mean is the topological susceptibility."""

@@ -16,8 +16,7 @@ class Solution(NamedTuple):
     """x with A x ≈ b."""
 
     x: Vector
-    #: of the chain that took longest
-    iterations: Int[Array, ""]
+    iterations: Int[Array, " chain"]
     converged: Bool[Array, " chain"]
 
 
@@ -27,7 +26,7 @@ def conjugate_gradient(matrix: Callable[[Vector], Vector], b: Vector, residual: 
     A chain that has converged is left as it is: what it gets does not depend on the others. From 0 and not from an
     earlier solution, because forces must be functions of the configuration alone for a trajectory to be reversible.
     """
-    Carry = tuple[Int[Array, ""], Vector, Vector, Vector, PerChain]
+    Carry = tuple[Int[Array, ""], Int[Array, " chain"], Vector, Vector, Vector, PerChain]
     wanted = jnp.square(jnp.asarray(residual, b.real.dtype)) * _norm(b)
 
     def unfinished(carry: Carry) -> Bool[Array, ""]:
@@ -35,18 +34,19 @@ def conjugate_gradient(matrix: Callable[[Vector], Vector], b: Vector, residual: 
         return (count < most) & jnp.any(rho > wanted)
 
     def iterate(carry: Carry) -> Carry:
-        count, x, r, p, rho = carry
+        count, own, x, r, p, rho = carry
         ap = matrix(p)
         going = rho > wanted
         alpha = jnp.where(going, rho / _positive(_dot(p, ap)), 0).astype(p.dtype)
         x, r = x + alpha * p, r - alpha * ap
         rho_new = jnp.where(going, _norm(r), rho)
         beta = jnp.where(going, rho_new / _positive(rho), 0).astype(p.dtype)
-        return count + 1, x, r, jnp.where(going, r + beta * p, p), rho_new
+        return count + 1, own + going.astype(own.dtype), x, r, jnp.where(going, r + beta * p, p), rho_new
 
-    start = (jnp.zeros((), jnp.int32), jnp.zeros_like(b), b, b, _norm(b))
-    count, x, _, _, rho = jax.lax.while_loop(unfinished, iterate, start)
-    return Solution(x, count, rho <= wanted)
+    none = jnp.zeros(b.shape[-1], jnp.int32)
+    start = (jnp.zeros((), jnp.int32), none, jnp.zeros_like(b), b, b, _norm(b))
+    _, own, x, _, _, rho = jax.lax.while_loop(unfinished, iterate, start)
+    return Solution(x, own, rho <= wanted)
 
 
 def _dot(a: Vector, b: Vector) -> PerChain:

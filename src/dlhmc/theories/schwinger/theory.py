@@ -45,6 +45,8 @@ class SchwingerSettings(TargetSettings):
     """relative residual of the solver in forces"""
     most_iterations: Advanced[Count] = 2000
     """iterations after which the solver gives up, and the proposal is rejected"""
+    hasenbusch: Advanced[Positive | None] = None
+    """splits the determinant by a heavier mass, larger by this, with a time scale of its own"""
     expected_charge_squared: Advanced[Positive | None] = None
     """about ⟨Q²⟩, to which learned proposals are fitted; they are exact for any number"""
 
@@ -73,6 +75,7 @@ class SchwingerSettings(TargetSettings):
             residual=self.residual,
             force_residual=self.force_residual,
             most_iterations=self.most_iterations,
+            hasenbusch=self.hasenbusch,
             expected_charge_squared=self.expected_charge_squared,
         )
 
@@ -154,7 +157,7 @@ class SchwingerTheory(Theory):
 
         if type(target) is not Schwinger or target.phi is not None or float(target.gamma) != 1:
             return None
-        names = ("flavours", "residual", "force_residual", "most_iterations", "expected_charge_squared")
+        names = ("flavours", "residual", "force_residual", "most_iterations", "hasenbusch", "expected_charge_squared")
         settings = {name: getattr(target, name) for name in names}
         return SchwingerSettings(target.lattice, float(str(target.beta)), float(str(target.mass)), **settings)
 
@@ -171,6 +174,13 @@ class SchwingerTheory(Theory):
 
         equilibrium = histories.start == "exact"
         return masses({name: series(name) for name in ("pion", "eta")}, shape[0], equilibrium_start=equilibrium)
+
+    def warnings(self, histories: "Histories") -> list[str]:
+        """Trajectories in which the solver gave up."""
+        failed = histories.total("solver_failures") if "solver_failures" in histories.elements else 0
+        advice = f"raise {Setting('most_iterations')} or {Setting('residual')}, or use {Setting('float64')}"
+        text = f"The solver gave up {failed:.0f} times, and the proposals were rejected: {advice}."
+        return [text] if failed else []
 
     def figures(self, described: Mapping[str, Any]) -> "Figures":
         """Correlators, and the pion mass."""

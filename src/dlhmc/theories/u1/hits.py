@@ -12,6 +12,7 @@ from dlhmc.kernels.alternating import Alternating
 from dlhmc.kernels.contract import Info, Kernel, State
 from dlhmc.kernels.metropolis import decide, select
 from dlhmc.numerics import rng
+from dlhmc.targets.contract import Effort
 from dlhmc.theories.u1.links import instanton
 from dlhmc.theories.u1.plaquette_action import PlaquetteAction
 
@@ -25,6 +26,7 @@ class HitsInfo(NamedTuple):
     nonfinite: Bool[Array, " chain"]
     #: fraction of accepted hits
     hits: PerChain
+    effort: Effort
 
 
 class Hit(Kernel):
