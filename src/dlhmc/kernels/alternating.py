@@ -22,6 +22,7 @@ class MovesInfo(NamedTuple):
     nonfinite: Bool[Array, " chain"]
     #: fraction of accepted moves
     moves: PerChain
+    #: of the kernel between the moves
     effort: Effort
 
 
@@ -89,5 +90,6 @@ class Alternating(Kernel):
         moving, accepted, nonfinite = jax.lax.fori_loop(0, self.number, move, start)
         moves = accepted / np.asarray(self.number, accepted.dtype)
         # What the kernel keeps about the configuration before the moves is computed anew.
-        told = MovesInfo(info.acceptance, info.accepted, info.energy_change, nonfinite, moves, info.effort)
+        effort: Effort = info._asdict().get("effort", {})
+        told = MovesInfo(info.acceptance, info.accepted, info.energy_change, nonfinite, moves, effort)
         return self.kernel.init(moving.x), told

@@ -8,7 +8,7 @@ import jax
 from jaxtyping import Array, Bool, Float, Key
 
 from dlhmc.geometry.contract import Field, Momentum, PerChain
-from dlhmc.targets.contract import Effort, Target
+from dlhmc.targets.contract import Target
 
 
 class State(NamedTuple):
@@ -30,8 +30,6 @@ class Info(NamedTuple):
     energy_change: PerChain
     #: proposals rejected because a number was not finite
     nonfinite: Bool[Array, " chain"]
-    #: what forces and actions tell about themselves, added up: each name is a record
-    effort: Effort = {}  # noqa: RUF012
 
 
 class RoundTrip(NamedTuple):

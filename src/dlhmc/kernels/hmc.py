@@ -1,22 +1,32 @@
 """Hamiltonian Monte Carlo (appendix A.1 of the paper)."""
 
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, ArrayLike, Float, Int, Key
+from jaxtyping import Array, ArrayLike, Bool, Float, Int, Key
 
 from dlhmc.errors import Setting, UserError
-from dlhmc.geometry.contract import Field, Momentum, real_dtype
-from dlhmc.kernels.contract import Info, Kernel, RoundTrip, State
+from dlhmc.geometry.contract import Field, Momentum, PerChain, real_dtype
+from dlhmc.kernels.contract import Kernel, RoundTrip, State
 from dlhmc.kernels.integrators import INTEGRATORS, Integrator, integrate_counted
 from dlhmc.kernels.metropolis import decide, select
 from dlhmc.numerics.leaves import leaf
-from dlhmc.targets.contract import Effort, Target, added, counted_energy_change, energy_change
+from dlhmc.targets.contract import Effort, Target, energy_change
 
 # A tuner that has lost its way must not spend minutes on a trajectory.
 MOST_STEPS = 2000
+
+
+class HMCInfo(NamedTuple):
+    """As `dlhmc.Info`, and what the forces tell about themselves, added up: each name is a record."""
+
+    acceptance: PerChain
+    accepted: Bool[Array, " chain"]
+    energy_change: PerChain
+    nonfinite: Bool[Array, " chain"]
+    effort: Effort
 
 
 class HMC(Kernel):
@@ -65,17 +75,17 @@ class HMC(Kernel):
             self.length = leaf(length)
             self.step_size, self.steps = _divided(self.length, self.step_size)
 
-    def step(self, key: Key[Array, ""], state: State) -> tuple[State, Info]:
+    def step(self, key: Key[Array, ""], state: State) -> tuple[State, HMCInfo]:
         """One trajectory of every chain."""
         momentum_key, accept_key, refresh_key = jax.random.split(key, 3)
         x = state.x
         v = self.target.geometry.momentum(momentum_key, x.shape[-1], real_dtype(x))
         target = self.target.refresh(refresh_key, x)
         x_new, v_new, effort = self._integrate(target, x, v)
-        change, more = counted_energy_change(target, (x, v), (x_new, v_new))
+        change = energy_change(target, (x, v), (x_new, v_new))
         acceptance, accepted, nonfinite = decide(accept_key, change)
         x = select(accepted, target.geometry.project(x_new), x)
-        return State(x), Info(acceptance, accepted, change, nonfinite, added(effort, more))
+        return State(x), HMCInfo(acceptance, accepted, change, nonfinite, effort)
 
     def _integrate(self, target: Target, x: Field, v: Momentum) -> tuple[Field, Momentum, Effort]:
         return integrate_counted(target, self.integrator, x, v, self.step_size, self.steps, self.inner_steps)

@@ -117,10 +117,6 @@ class Target(eqx.Module):
         """The same with what they tell about themselves: those that tell anything tell the same names."""
         return tuple(_counted(force) for force in self.forces())
 
-    def counted_action(self, x: Field) -> tuple[Float[Array, "*sites chain"], Effort]:
-        """`local_action` with what it tells about itself, by the names of the forces."""
-        return self.local_action(x), {}
-
     @rng.by_chain
     def refresh(self, key: Key[Array, ""], x: Field) -> Self:
         """The target with its auxiliary fields (pseudofermions) drawn anew, given x; drawn with every momentum."""
@@ -184,20 +180,12 @@ def added(effort: Effort, more: Effort) -> Effort:
 
 
 def energy_change(target: Target, old: tuple[Field, Momentum], new: tuple[Field, Momentum]) -> PerChain:
-    """ΔH = H(x′, v′) − H(x, v)."""
-    return counted_energy_change(target, old, new)[0]
-
-
-def counted_energy_change(
-    target: Target, old: tuple[Field, Momentum], new: tuple[Field, Momentum]
-) -> tuple[PerChain, Effort]:
-    """ΔH, differences first: H itself is of order V, and float32 would lose digits of ΔH; and what both actions tell.
+    """ΔH = H(x′, v′) − H(x, v), differences first: H itself is of order V, and float32 would lose digits of ΔH.
 
     NaN where x′ is not finite, even if the action does not look there: accept/reject must not let it pass.
     """
     (x, v), (x_new, v_new) = old, new
     kinetic_energy = target.geometry.local_kinetic
-    (action, effort), (action_new, more) = target.counted_action(x), target.counted_action(x_new)
+    potential = sum_sites(target.local_action(x_new) - target.local_action(x))
     kinetic = sum_sites(kinetic_energy(v_new) - kinetic_energy(v))
-    change = jnp.where(all_finite(x_new), sum_sites(action_new - action) + kinetic, jnp.nan)
-    return change, added(effort, more)
+    return jnp.where(all_finite(x_new), potential + kinetic, jnp.nan)

@@ -153,8 +153,8 @@ class Schwinger(U1):
         """With φ = Â η, or W⁻¹Â η, and η ~ e^{−|η|²}."""
         if self.keeps_determinant:
             return self
-        operators = self._operators(x)
-        shape = (2, len(operators), self.flavours // 2, 2, self.lattice[0], self.lattice[1] // 2, x.shape[-1])
+        ratios = self._ratios(x)
+        shape = (2, len(ratios), self.flavours // 2, 2, self.lattice[0], self.lattice[1] // 2, x.shape[-1])
         real, imaginary = rng.normal(key, shape, x.dtype) * np.sqrt(0.5).astype(x.dtype)
         eta = jax.lax.complex(real, imaginary)
 
@@ -162,36 +162,29 @@ class Schwinger(U1):
             applied = ratio.dirac.apply(eta)
             return applied if ratio.heavier is None else self.solved(ratio.heavier, applied)[1]
 
-        phi = jnp.stack([jnp.stack([drawn(r, one) for one in pairs]) for r, pairs in zip(operators, eta, strict=True)])
+        phi = jnp.stack([jnp.stack([drawn(r, one) for one in pairs]) for r, pairs in zip(ratios, eta, strict=True)])
         return eqx.tree_at(lambda target: target.phi, self, phi, is_leaf=lambda leaf: leaf is None)
 
     def log_determinant(self, x: Links) -> PerChain:
         """log |det D|, in the precision of x."""
         return Dirac.at(x, self.mass).log_determinant()
 
-    def _operators(self, x: Links) -> "tuple[_Ratio, ...]":
+    def _ratios(self, x: Links) -> "tuple[_Ratio, ...]":
         """Those whose inverses make the action, the lightest first."""
-        masses = (self.mass,) if self.hasenbusch is None else (self.mass, self.mass + self.hasenbusch)
-        diracs = [Dirac.at(x, mass) for mass in masses]
+        shifts = (0.0,) if self.hasenbusch is None else (0.0, self.hasenbusch)
+        diracs = [Dirac.at(x, self.mass + shift) for shift in shifts]
         return tuple(_Ratio(*both) for both in zip(diracs, [*diracs[1:], None], strict=True))
 
     def local_action(self, x: Links) -> Float[Array, "x terms chain"]:
         """Plaquettes, and beside them what the fermions add."""
-        return self.counted_action(x)[0]
-
-    def counted_action(self, x: Links) -> tuple[Float[Array, "x terms chain"], Effort]:
-        """With the work of the solver."""
         gauge = super().local_action(x)
         if self.phi is None:
             fermions = jnp.zeros_like(gauge[:, :1]).at[0, 0].set(-self.flavours * self.log_determinant(x))
-            return jnp.concatenate([gauge, fermions], axis=1), {}
-        terms, effort = [], _no_effort(x)
-        for ratio, pairs in zip(self._operators(x), self.phi, strict=True):
-            for phi in pairs:
-                _, y, more = self.solved(ratio.dirac, ratio.numerator(phi))
-                terms.append(y.real**2 + y.imag**2)
-                effort = added(effort, more)
-        return jnp.concatenate([gauge, jnp.sum(jnp.stack(terms), axis=(0, 1))], axis=1), effort
+        else:
+            pairs = [(ratio, phi) for ratio, each in zip(self._ratios(x), self.phi, strict=True) for phi in each]
+            y = jnp.stack([self.solved(ratio.dirac, ratio.numerator(phi))[1] for ratio, phi in pairs])
+            fermions = jnp.sum(y.real**2 + y.imag**2, axis=(0, 1))
+        return jnp.concatenate([gauge, fermions], axis=1)
 
     def solved(self, dirac: Dirac, phi: Spinor, residual: float | None = None) -> tuple[Spinor, Spinor, Effort]:
         """X = (Â Â†)⁻¹ φ and Y = Â⁻¹ φ = Â†X; NaN where the solver gave up, which accept/reject rejects and counts."""
@@ -227,7 +220,7 @@ class Schwinger(U1):
         """dS_pf = 2 Re X† (dW φ − dÂ Y), with W = 1 for the heaviest."""
         if self.phi is None:
             raise TypeError("there are no pseudofermions: refresh draws them")
-        ratio, effort = self._operators(x)[part], _no_effort(x)
+        ratio, effort = self._ratios(x)[part], _no_effort(x)
         solutions = []
         for phi in self.phi[part]:
             *pair, more = self.solved(ratio.dirac, ratio.numerator(phi), self.force_residual)
@@ -235,7 +228,7 @@ class Schwinger(U1):
             effort = added(effort, more)
 
         def work(x: Links) -> Float[Array, ""]:
-            ratio = self._operators(x)[part]
+            ratio = self._ratios(x)[part]
             moved = [(a, ratio.numerator(phi) - ratio.dirac.apply(b)) for a, b, phi in solutions]
             return 2 * jnp.sum(jnp.stack([jnp.sum((a.conj() * b).real) for a, b in moved]))
 
