@@ -34,6 +34,12 @@ def test_learned_proposals_and_hmc_in_turn(run):
     moves = samples.data["moves"].values
     assert set(np.unique(moves)) <= {0.0, 0.5, 1.0}
     assert "moves" not in samples.observables
+    # Three forces, each with a solver that takes two applications in each iteration.
+    work = samples.data["dirac_applications"].values
+    assert (work >= 9).all()
+    figures = summary["kernel_figures"]
+    assert figures == pytest.approx({"dirac_applications": work.mean(), "moves": moves.mean(), "solver_failures": 0})
+    assert "solver" not in " ".join(summary["warnings"])
 
 
 def test_correlators_are_measured_now_and_then(run):
