@@ -180,6 +180,14 @@ class Inverted(Schwinger):
         return gauge if self.phi is not None else gauge.at[0, -1].multiply(-1)
 
 
+class Loose(Schwinger):
+    """A residual in accept/reject that is far too loose."""
+
+    def __init__(self, *args, **settings):
+        super().__init__(*args, **settings)
+        self.residual = 0.6
+
+
 class Stale(Schwinger):
     """Pseudofermions that never change."""
 
@@ -221,6 +229,7 @@ BROKEN = {
     "periodic fermions": lambda: hmc(at(Periodic)),
     "one flavour": lambda: InstantonHits(hmc(at(Once)), 3),
     "ratio inverted": lambda: InstantonHits(hmc(at(Inverted)), 1),
+    "a loose residual": lambda: hmc(at(Loose)),
     "stale pseudofermions": lambda: hmc(at(Stale)),
 }
 
