@@ -129,7 +129,9 @@ class WeightedArchitecture(Architecture):
     """Leapfrog with a weight for the force of each plaquette around one place; before training, HMC."""
 
     name: ClassVar[str] = "weighted"
-    meaning: ClassVar[str] = "leapfrog with weights of plaquettes around one place; dense networks can start from it"
+    meaning: ClassVar[str] = (
+        "leapfrog with weights of plaquettes around one place, for --symmetric; dense networks can start from it"
+    )
     training: ClassVar[TrainingDefaults] = TrainingDefaults(3000, 3e-3, gamma_start=0.3, loss="leaving")
 
     radii: Annotated[Radii, Meta(min_length=2)] = (0.0, 1.5, 3.0)

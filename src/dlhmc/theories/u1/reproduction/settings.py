@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _PAPER = U1Theory.presets["paper"]
 # From here on dense networks start from layers that act in one place; below, to heat everything alike does better.
-_FROZEN_FROM = 4.5
+_FROZEN_FROM = 5.5
 
 
 @dataclasses.dataclass(frozen=True)
