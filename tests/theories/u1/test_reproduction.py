@@ -145,7 +145,7 @@ def test_frequencies_add_up_and_stand_beside_the_exact_ones(shown):
 
 
 def test_the_layers_begin_where_the_trajectory_does_and_conserve_energy_in_hmc(shown):
-    trained, hmc = shown["layers"].panels[:3], shown["layers"].panels[3:]
+    trained, hmc = shown["layers"].panels[:3], shown["layers"].panels[3:6]
     for panel in (*trained[1:], *hmc[1:]):
         line = panel.series[1]
         assert line.y[0] == 0

@@ -70,7 +70,7 @@ def grown(target, trained, hidden):
 
 
 @pytest.mark.usefixtures("x64")
-@pytest.mark.parametrize(("number", "hidden"), [(3, (44, 42)), pytest.param(4, (50,), marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("number", "hidden"), [(3, (44, 42)), pytest.param(4, (44, 50, 42), marks=pytest.mark.slow)])
 def test_dense_networks_take_them_over(number, hidden):
     """The same trajectory, but for links that should stay where they are and move by 1e-5 of a step."""
 
