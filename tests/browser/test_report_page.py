@@ -226,6 +226,7 @@ def test_a_map_shows_the_lattice_from_below(page):
     expect(panel.locator(".readout")).to_have_text("column: 0; row: 1 — 1")
     page.keyboard.press("ArrowRight")
     expect(panel.locator(".readout")).to_have_text("column: 1; row: 1 — 3")
+    panel.locator(".readout").scroll_into_view_if_needed()
     box = panel.locator("image").first.bounding_box()
     page.mouse.move(box["x"] + 0.75 * box["width"], box["y"] + 0.75 * box["height"])
     expect(panel.locator(".readout")).to_have_text("column: 1; row: 0 — 2")
