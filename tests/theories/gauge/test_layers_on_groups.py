@@ -4,7 +4,6 @@ import dataclasses
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import pytest
 
 from dlhmc import DLHMC, wilson
@@ -12,10 +11,8 @@ from dlhmc.layers import LayerStack, LeapfrogLayer
 from dlhmc.layers.position import Shift
 from dlhmc.models.dense import DenseArchitecture
 from dlhmc.testing import check_stationarity
-from dlhmc.testing.stationarity import _walk
 from dlhmc.testing.trajectory import log_jacobians, round_trip
 from dlhmc.theories.gauge.architectures import LocalArchitecture
-from dlhmc.theories.gauge.heatbath import HeatBath
 from unoptimised import shaken, unoptimised
 
 
@@ -129,24 +126,3 @@ def test_a_projection_after_accept_or_reject_is_found(rule, exact):
         assert abs(found.weight_pull) < 3.3
     else:
         assert found.p_value < 1e-6 or abs(found.weight_pull) > 5
-
-
-@pytest.mark.slow
-@pytest.mark.statistical
-@pytest.mark.parametrize("layers", [dense, local])
-def test_configurations_of_the_heat_bath_stay_in_equilibrium(layers):
-    """Each number is beyond 4σ once in 16,000 seeds; chains are independent, and differences of each have the error."""
-    target, chains = wilson("su3", (2, 2, 2, 2), 5.7), 2000
-    cold = target.start(jax.random.key(0), "cold", chains, jnp.dtype(jnp.float32))
-    x = _walk(HeatBath(target, 2), cold, jax.random.key(1), jnp.int32(40))[0]
-    y, weight, acceptance = _walk(DLHMC(target, layers(target, 3, size=0.02)), x, jax.random.key(2), jnp.int32(4))
-    assert 0.1 < np.mean(acceptance) < 0.99
-    before, after = (jax.jit(target.observables)(links) for links in (x, y))
-    for name in ("plaquette", "polyakov", "polyakov_modulus"):
-        assert abs(pull(after[name] - before[name])) < 4
-    assert abs(pull(weight)) < 4
-
-
-def pull(numbers):
-    numbers = np.asarray(numbers, np.float64)
-    return numbers.mean() / (numbers.std() / np.sqrt(numbers.size))
