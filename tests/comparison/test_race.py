@@ -152,7 +152,7 @@ SHORT = CompareSettings(integrators=("leapfrog",), lengths=(1.0,), step_sizes=(0
 def outcome(target, kernels=None, path=None):
     given = [contestant_of(name, kernel) for name, kernel in (kernels or {}).items()]
     place = None if path is None else Place(path, settings_of_objects(target, kernels or {}, SHORT))
-    return compare(target, SHORT, given, None, place, Console(file=io.StringIO()), ExecutionOptions(quiet=True))
+    return compare(target, SHORT, given, [], place, Console(file=io.StringIO()), ExecutionOptions(quiet=True))
 
 
 def test_chains_that_freeze_where_a_hot_start_left_them_get_a_warning(tmp_path):

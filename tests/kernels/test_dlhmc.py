@@ -139,7 +139,7 @@ def test_both_directions_are_taken_by_every_chain():
     x = jnp.zeros((*target.shape, 6), jnp.float32)
 
     def forward_taken(key):
-        proposal = kernel.propose(key, x)
+        proposal = kernel.propose(key, kernel.init(x))
         there = kernel.trajectory.forward(target, proposal.x, proposal.v)
         return jnp.abs(target.geometry.difference(proposal.x_new, there.x)).max(axis=(0, 1, 2)) < 1e-4
 
@@ -154,8 +154,8 @@ def test_both_directions_are_taken_by_every_chain():
 
 
 class NoJacobian(DLHMC):
-    def propose(self, key, x):
-        proposal = super().propose(key, x)
+    def propose(self, key, state):
+        proposal = super().propose(key, state)
         start, end = (proposal.x, proposal.v), (proposal.x_new, proposal.v_new)
         action = self.target.action
         change = action(end[0]) - action(start[0]) + 0.5 * (end[1] ** 2 - start[1] ** 2).sum(axis=(0, 1, 2))

@@ -60,6 +60,7 @@ def compare(
     lengths: Sequence[float] = (1.0, 2.0, 4.0),
     acceptances: Sequence[float] = (0.6, 0.8, 0.9),
     step_sizes: Sequence[float] = (),
+    inner_steps: Sequence[int] = (),
     exact: bool = False,
     chains: int = 128,
     precision: float = 0.1,
@@ -71,8 +72,8 @@ def compare(
 ) -> Comparison:
     """Race samplers side by side until τ_int of each is known: those given, and HMC on a grid that is tuned first.
 
-    The first observable in `target.slow` judges. Chains start from exact draws; for targets that have none from hot
-    configurations and 500 trajectories of HMC.
+    The first observable in `target.slow` judges. Chains start from exact draws; for targets that have none from
+    approximate ones or hot configurations, and some trajectories of HMC.
 
     Args:
         target: what all of them sample.
@@ -81,6 +82,7 @@ def compare(
         lengths: trajectory lengths of HMC.
         acceptances: that the step size of HMC is tuned to; each is a point of the grid for each length.
         step_sizes: of HMC, in place of acceptances.
+        inner_steps: of HMC, where the force has a fast and a slow part.
         exact: let exact draws take part.
         chains: Markov chains side by side.
         precision: relative error of τ_int at which a sampler has been measured.
@@ -98,6 +100,7 @@ def compare(
         lengths=tuple(map(float, lengths)),
         acceptances=tuple(map(float, acceptances)),
         step_sizes=tuple(map(float, step_sizes)),
+        inner_steps=tuple(inner_steps),
         exact=exact,
         chains=chains,
         precision=precision,
@@ -110,7 +113,8 @@ def compare(
     contestants = [contestant_of(name, kernel) for name, kernel in given.items()]
     config = command.settings_of_objects(target, given, settings, moves)
     place = None if out is None else Place(Path(out), config)
-    results, code = command.compare(target, settings, contestants, moves, place, console, options)
+    tuned = [] if moves is None else [moves]
+    results, code = command.compare(target, settings, contestants, tuned, place, console, options)
     done = f"{results.seconds:.0f} of {budget:g} seconds"
     return cast(Comparison, conclude(Comparison(results), code, done, None))
 

@@ -21,7 +21,6 @@ from dlhmc.networks import NetworkFactory
 from dlhmc.plans.training import adam, built
 from dlhmc.runs import training
 from dlhmc.runs.describe import describe_target, fingerprint
-from dlhmc.runs.sampling import settled_start
 from dlhmc.runs.settings import OptimiserSettings, TrainAmounts
 from dlhmc.settings import merged
 from dlhmc.targets import Target
@@ -136,7 +135,7 @@ def train(
         steps=steps,
         seed=seed,
         burn_in=burn_in,
-        start=settled_start(target, start),
+        start=start or (None if target.exact_draws() is None else "exact"),
         float64=is_double(),
         tensorboard=tensorboard,
         wandb=wandb,

@@ -1,6 +1,8 @@
 """A comparison from start to end."""
 
 import dataclasses
+import functools
+import itertools
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -15,6 +17,7 @@ from dlhmc.comparison import table
 from dlhmc.comparison.contestants import (
     TUNING_TRAJECTORIES,
     Contestant,
+    Tuned,
     contestant_of,
     equilibrated,
     exact_contestant,
@@ -42,8 +45,6 @@ from dlhmc.theories.contract import Rivals
 
 KIND = "compare"
 RESULTS, HISTORIES = "results.json", "histories"
-# Trajectories from a hot start to equilibrium, where there are no exact draws.
-_EQUILIBRATION = 500
 # Of HMC, from which the time is estimated.
 _GUESSED_STEPS = 10
 
@@ -52,12 +53,12 @@ def compare(
     target: Target,
     settings: CompareSettings,
     given: Sequence[Contestant],
-    rivals: Rivals | None,
+    tuned: Sequence[Tuned],
     place: Place | None,
     console: Console,
     options: ExecutionOptions = PLAIN,
 ) -> tuple[Results, ExitCode]:
-    """Race HMC of the grid, a theory's `rivals` and the samplers `given`, in the precision that JAX is set to.
+    """Race HMC of the grid, samplers yet to be `tuned` and those `given`, in the precision that JAX is set to.
 
     Tables and histories are left in a new directory, if there is a place for it. Ctrl-C ends the race, and what there
     is so far is the result; the code tells. Of the options those count that are about what is shown.
@@ -65,13 +66,16 @@ def compare(
     require_room(target, settings.chains)
     draws = target.exact_draws()
     exact = [exact_contestant(target, draws)] if settings.exact and draws is not None else []
-    rivals = Rivals() if rivals is None else rivals
     if not target.slow.keys() & set(scalars(target)):
         raise UserError("This target does not say which observable is slow: set `slow`, by which samplers are judged.")
 
+    @functools.cache
+    def equilibrium() -> Field:
+        return equilibrated(target, settings.lengths[0], settings.chains, settings.seed)
+
     def start(seed: int) -> Field:
         if draws is None:
-            return equilibrated(target, settings.lengths[0], settings.chains, seed, _EQUILIBRATION)
+            return equilibrium()  # once for all: random numbers soon lead them apart
         return begin(Exact(target, draws), draws, integer(seed, np.uint32), "exact", settings.chains).state.x
 
     def shown(title: str, total: int) -> Display:
@@ -79,7 +83,7 @@ def compare(
 
     directory = nullcontext() if place is None else run_directory(KIND, place)
     with directory, watch_signals() as interruption:
-        runners = _line_up(target, settings, rivals, [*exact, *given], start, shown, interruption)
+        runners = _line_up(target, settings, tuned, [*exact, *given], start, shown, interruption)
         display = shown("seconds", math.ceil(settings.budget))
         with display.running(0):
             seconds = race(runners, settings.precision, settings.budget, display, interruption)
@@ -92,12 +96,12 @@ def compare(
 
 
 def estimate(
-    target: Target, settings: CompareSettings, given: Sequence[Contestant], rivals: Rivals, console: Console
+    target: Target, settings: CompareSettings, given: Sequence[Contestant], groups: Sequence[Tuned], console: Console
 ) -> None:
     """Print what a comparison would take, from one HMC of its grid: memory, and the time to prepare it."""
     require_room(target, settings.chains)
     points = list(grid(settings))
-    tuned = len(points) + rivals.number
+    tuned = len(points) + sum(group.number for group in groups)
     samplers = tuned + len(given) + (settings.exact and target.exact_draws() is not None)
     kernel = HMC(target, settings.lengths[0] / _GUESSED_STEPS, _GUESSED_STEPS)
     start = begin(kernel, None, integer(settings.seed, np.uint32), "hot", settings.chains)
@@ -114,7 +118,7 @@ def estimate(
 def _line_up(
     target: Target,
     settings: CompareSettings,
-    rivals: Rivals,
+    groups: Sequence[Tuned],
     others: Sequence[Contestant],
     start: Callable[[int], Field],
     shown: Callable[[str, int], Display],
@@ -122,7 +126,7 @@ def _line_up(
 ) -> list[Runner]:
     """All samplers, tuned and compiled; each has random numbers and starts in equilibrium of its own."""
     points = list(grid(settings))
-    tuned = len(points) + rivals.number
+    tuned = len(points) + sum(group.number for group in groups)
     seeds = np.random.SeedSequence(settings.seed).generate_state(2 * tuned + len(others)).tolist()
     contestants: dict[str, Contestant] = {}
     runners: list[Runner] = []
@@ -135,7 +139,11 @@ def _line_up(
             # Two acceptances may ask for the same number of steps: once is enough.
             contestant = settle(point, target, start(seeds[done]), seeds[done])
             contestants.setdefault(contestant.name, contestant)
-        for contestant in (*rivals.contestants(target, settings, start, seeds[len(points) : tuned]), *others):
+        left = iter(seeds[len(points) : tuned])
+        found = [
+            group.contestants(target, settings, start, list(itertools.islice(left, group.number))) for group in groups
+        ]
+        for contestant in (*itertools.chain(*found), *others):
             contestants[contestant.name] = contestant
         for done, contestant in enumerate(contestants.values(), start=tuned):
             if interruption:

@@ -2,15 +2,15 @@
 
 import dataclasses
 import itertools
-from collections.abc import Iterator
-from typing import Literal, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
 
 from dlhmc.comparison.cost import network_flops
 from dlhmc.comparison.settings import CompareSettings
 from dlhmc.geometry.contract import Field
-from dlhmc.kernels import DLHMC, HMC, Exact, Kernel
+from dlhmc.kernels import DLHMC, HMC, Alternating, Exact, Kernel
 from dlhmc.kernels.integrators import INTEGRATORS
 from dlhmc.names import Scheme
 from dlhmc.numerics.leaves import integer, leaf
@@ -21,6 +21,8 @@ from dlhmc.targets.contract import ExactDraws, Target
 Kind = Literal["hmc", "move", "exact", "model"]
 _FIRST_GUESS_OF_STEP_SIZE = 0.1
 TUNING_TRAJECTORIES = 120
+# Until equilibrium, where there are no exact draws.
+_FROM_HOT, _FROM_NEAR = 500, 60
 _ACCEPTANCE_ON_THE_WAY = 0.8
 
 
@@ -49,6 +51,8 @@ class GridPoint(NamedTuple):
     length: float
     step_size: float | None
     acceptance: float
+    #: as of `HMC`
+    inner_steps: int | None = None
 
     @property
     def label(self) -> str:
@@ -57,12 +61,77 @@ class GridPoint(NamedTuple):
         return f"{self.integrator} of length {self.length:g}, {wanted}"
 
 
+class Tuned(Protocol):
+    """Samplers that have to be tuned before the race."""
+
+    @property
+    def number(self) -> int:
+        """How many contestants there will be."""
+
+    def contestants(
+        self, target: Target, settings: CompareSettings, start: Callable[[int], Field], seeds: Sequence[int]
+    ) -> list[Contestant]:
+        """The samplers; `start(seed)` gives configurations in equilibrium, and there are `number` seeds."""
+
+
+@dataclasses.dataclass(frozen=True)
+class InTurn:
+    """After each trajectory of HMC some proposals of a learned kernel, for each of a few lengths of HMC."""
+
+    name: str
+    proposals: Kernel
+    each: int
+    lengths: Sequence[float]
+    model: str | None = None
+    network: str | None = None
+
+    @property
+    def number(self) -> int:
+        """One for each length."""
+        return len(self.lengths)
+
+    def contestants(
+        self, target: Target, settings: CompareSettings, start: Callable[[int], Field], seeds: Sequence[int]
+    ) -> list[Contestant]:
+        """HMC of the first integrator, tuned by itself."""
+        plain = stirring(self.lengths, target, settings, start, seeds)
+        label = f"{self.each}× {self.name}"
+        turns = [(one, Alternating(one.kernel, self.proposals, self.each)) for one in plain]
+        found = [with_moves(one, label, kernel, "model") for one, kernel in turns]
+        return [dataclasses.replace(one, model=self.model, network=self.network) for one in found]
+
+
+def stirring(
+    lengths: Sequence[float],
+    target: Target,
+    settings: CompareSettings,
+    start: Callable[[int], Field],
+    seeds: Sequence[int],
+) -> list[Contestant]:
+    """HMC of the first integrator for each length: it moves what moves that follow leave as it is."""
+    # One step size is enough here.
+    size = settings.step_sizes[0] if settings.step_sizes else None
+    inner = settings.inner_steps[0] if settings.inner_steps else None
+    points = [GridPoint(settings.integrators[0], length, size, _ACCEPTANCE_ON_THE_WAY, inner) for length in lengths]
+    return [settle(point, target, start(seed), seed) for point, seed in zip(points, seeds, strict=True)]
+
+
+def with_moves(plain: Contestant, label: str, kernel: Kernel, kind: Kind = "move") -> Contestant:
+    """HMC with moves that follow each of its trajectories."""
+    steps, forces = kernel.leapfrog_steps, kernel.forces
+    name = f"{plain.name} + {label}"
+    return dataclasses.replace(plain, name=name, kind=kind, kernel=kernel, leapfrog_steps=steps, forces=forces)
+
+
 def grid(settings: CompareSettings) -> Iterator[GridPoint]:
     """All HMC; step sizes to be tuned still."""
     tuned = [(None, acceptance) for acceptance in settings.acceptances]
     given = [(size, 0.0) for size in settings.step_sizes]
-    for integrator, length, step in itertools.product(settings.integrators, settings.lengths, given or tuned):
-        yield GridPoint(integrator, length, *step)
+    inner = settings.inner_steps or (None,)
+    for integrator, length, step, fast in itertools.product(
+        settings.integrators, settings.lengths, given or tuned, inner
+    ):
+        yield GridPoint(integrator, length, *step, fast)
 
 
 def settle(point: GridPoint, target: Target, x: Field, seed: int) -> Contestant:
@@ -71,21 +140,27 @@ def settle(point: GridPoint, target: Target, x: Field, seed: int) -> Contestant:
     kernel = _hmc(point, target, step_size)
     steps = kernel.leapfrog_steps
     name = f"{point.integrator} {point.length:g}/{steps}"
+    if point.inner_steps is not None:
+        name += f"×{point.inner_steps}"
     return dataclasses.replace(
         contestant_of(name, kernel), integrator=point.integrator, length=point.length, step_size=point.length / steps
     )
 
 
-def equilibrated(target: Target, length: float, chains: int, seed: int, trajectories: int) -> Field:
-    """Configurations of a target without exact draws: trajectories of HMC that is tuned on the way, from hot ones."""
+def equilibrated(target: Target, length: float, chains: int, seed: int) -> Field:
+    """Configurations of a target without exact draws: trajectories of HMC that is tuned on the way.
+
+    From approximate draws, where there are any, else from hot configurations.
+    """
     point = GridPoint("leapfrog", length, None, _ACCEPTANCE_ON_THE_WAY)
-    kernel = _hmc(point, target, _FIRST_GUESS_OF_STEP_SIZE)
-    x = begin(kernel, None, integer(seed, np.uint32), "hot", chains).state.x
-    return _tune(point, target, x, seed, trajectories)[1]
+    kernel, draws = _hmc(point, target, _FIRST_GUESS_OF_STEP_SIZE), target.approximate_draws()
+    x = begin(kernel, draws, integer(seed, np.uint32), "hot", chains).state.x
+    return _tune(point, target, x, seed, _FROM_HOT if draws is None else _FROM_NEAR)[1]
 
 
 def _hmc(point: GridPoint, target: Target, step_size: float) -> HMC:
-    return HMC(target, step_size, integrator=INTEGRATORS[point.integrator], length=point.length)
+    scheme = INTEGRATORS[point.integrator]
+    return HMC(target, step_size, integrator=scheme, length=point.length, inner_steps=point.inner_steps)
 
 
 def _tune(point: GridPoint, target: Target, x: Field, seed: int, trajectories: int) -> tuple[float, Field]:

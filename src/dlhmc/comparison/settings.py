@@ -7,7 +7,7 @@ from msgspec import Meta
 
 from dlhmc.errors import Setting, UserError
 from dlhmc.names import Scheme
-from dlhmc.settings import Advanced, HowMuch, OfMachine, Positive, Probability, Seed, Settings
+from dlhmc.settings import Advanced, Count, HowMuch, OfMachine, Positive, Probability, Seed, Settings
 
 Lengths = Annotated[tuple[Positive, ...], Meta(min_length=1)]
 
@@ -26,6 +26,8 @@ class CompareSettings(Settings):
     """acceptances that the step size of HMC is tuned to, each a point of the grid for each length"""
     step_sizes: Advanced[tuple[Positive, ...]] = ()
     """step sizes of HMC, in place of acceptances"""
+    inner_steps: Advanced[tuple[Count, ...]] = ()
+    """steps of a fast part of the force for each of a slow one, points of the grid; one that suits if not given"""
     exact: Advanced[bool] = True
     """compare with independent exact configurations, where the target has them"""
     chains: HowMuch[Annotated[int, Meta(ge=2, le=10**7)]] = 128

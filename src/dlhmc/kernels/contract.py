@@ -8,13 +8,30 @@ import jax
 from jaxtyping import Array, Bool, Float, Key
 
 from dlhmc.geometry.contract import Field, Momentum, PerChain
-from dlhmc.targets.contract import Target
+from dlhmc.kernels.metropolis import select
+from dlhmc.targets.contract import LocalAction, Target
 
 
 class State(NamedTuple):
     """What the next step needs. A kernel may have a state of its own that keeps more, with the configurations as x."""
 
     x: Field
+    #: of x, where the target says that it is expensive and the kernel can use it again
+    action: LocalAction | None = None
+
+    @classmethod
+    def knowing(cls, target: Target, x: Field) -> "State":
+        """Chains at x, with their action if it is worth keeping."""
+        return cls(x, target.local_action(x) if target.expensive else None)
+
+    def known(self, target: Target) -> LocalAction:
+        """The action of x, as kept or computed."""
+        return target.local_action(self.x) if self.action is None else self.action
+
+    def moved(self, accepted: Bool[Array, " chain"], x: Field, action: LocalAction) -> "State":
+        """At x, with its action, where it was accepted."""
+        kept = None if self.action is None else select(accepted, action, self.action)
+        return State(select(accepted, x, self.x), kept)
 
 
 class Info(NamedTuple):

@@ -13,7 +13,7 @@ from dlhmc.kernels.metropolis import decide, select
 from dlhmc.layers import Trajectory
 from dlhmc.layers.contract import Parts, Phase
 from dlhmc.numerics.rng import draws_by_chain
-from dlhmc.targets.contract import Target, energy_change
+from dlhmc.targets.contract import LocalAction, Target, action_change, energy_change, kinetic_change
 
 
 class Proposal(NamedTuple):
@@ -25,6 +25,8 @@ class Proposal(NamedTuple):
     v_new: Momentum
     #: ΔH − log|J|, so that A(ξ′|ξ) = min(1, e^{−this})
     energy_change: PerChain
+    #: of x′, term by term
+    action_new: LocalAction
 
 
 class DLHMC(Kernel):
@@ -60,16 +62,22 @@ class DLHMC(Kernel):
         methods = ((geometry, "momentum"), (target, "refresh"), (target, "random_transformation"))
         return all(draws_by_chain(*method) for method in (*methods, (self.trajectory, "propose")))
 
+    def init(self, x: Field) -> State:
+        """With the action, if it is expensive."""
+        return State.knowing(self.target, x)
+
     def step(self, key: Key[Array, ""], state: State) -> tuple[State, Info]:
         """One trajectory of every chain."""
         propose_key, accept_key = jax.random.split(key)
-        by_parts = None if self.symmetric else self._propose_parts(propose_key, state.x)
+        # An expensive action does not come in parts.
+        whole = self.symmetric or self.target.expensive
+        by_parts = None if whole else self._propose_parts(propose_key, state.x)
         if by_parts is not None:
             return self._decide_parts(accept_key, *by_parts)
-        proposal = self.propose(propose_key, state.x)
+        proposal = self.propose(propose_key, state)
         acceptance, accepted, nonfinite = decide(accept_key, proposal.energy_change)
-        x = select(accepted, self.target.geometry.project(proposal.x_new), state.x)
-        return State(x), Info(acceptance, accepted, proposal.energy_change, nonfinite)
+        state = state.moved(accepted, self.target.geometry.project(proposal.x_new), proposal.action_new)
+        return state, Info(acceptance, accepted, proposal.energy_change, nonfinite)
 
     def _propose_parts(self, key: Key[Array, ""], x: Field) -> tuple[Momentum, Field, Phase, Parts] | None:
         momentum_key, direction_key = jax.random.split(key)
@@ -97,8 +105,9 @@ class DLHMC(Kernel):
         change = energy_change(target, (x, v), (end.x, end.v)) - end.log_jacobian
         return RoundTrip(change, back.x, back.v)
 
-    def propose(self, key: Key[Array, ""], x: Field) -> Proposal:
+    def propose(self, key: Key[Array, ""], state: State) -> Proposal:
         """Fresh momentum, auxiliary fields and direction, then the trajectory; nothing is decided yet."""
+        x = state.x
         momentum_key, direction_key, symmetry_key, refresh_key = jax.random.split(key, 4)
         v = self.target.geometry.momentum(momentum_key, x.shape[-1], real_dtype(x))
         target = self.target.refresh(refresh_key, x)
@@ -106,5 +115,6 @@ class DLHMC(Kernel):
         start = (x, v) if g is None else g.apply(x, v)
         end = self.trajectory.propose(direction_key, target, *start)
         x_new, v_new = (end.x, end.v) if g is None else g.undo(end.x, end.v)
-        change = energy_change(target, (x, v), (x_new, v_new)) - end.log_jacobian
-        return Proposal(x, v, x_new, v_new, change)
+        action_new = target.local_action(x_new)
+        change = action_change(state.known(target), action_new, x_new) + kinetic_change(target, v, v_new)
+        return Proposal(x, v, x_new, v_new, change - end.log_jacobian, action_new)

@@ -5,16 +5,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from dlhmc.comparison.settings import CompareSettings
+from dlhmc.comparison.settings import CompareSettings, Lengths
 from dlhmc.plans.plan import Plan
 from dlhmc.plans.tables import absolute
-from dlhmc.settings import Settings
+from dlhmc.settings import Advanced, Amount, Settings
 from dlhmc.theories.contract import Rivals, Theory
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from dlhmc.comparison.contestants import Contestant
+    from dlhmc.comparison.contestants import Contestant, Tuned
     from dlhmc.comparison.results import Results
     from dlhmc.errors import ExitCode
     from dlhmc.runs.loop import ExecutionOptions
@@ -29,6 +29,10 @@ class LearnedSettings(Settings):
 
     model: tuple[str, ...] = ()
     """training runs or model files of learned samplers"""
+    alternate: Amount | None = None
+    """learned trajectories after each of HMC, 0 for them alone; what suits the target if not given"""
+    alternate_lengths: Advanced[Lengths] = (0.5, 1.0)
+    """trajectory lengths of HMC in turn with learned ones, which only has to stir what these leave as it is"""
 
     def __post_init__(self) -> None:
         """Names mean the same in every directory."""
@@ -56,22 +60,29 @@ class ComparePlan(Plan):
             "settings": CompareSettings,
         }
 
-    def models(self, target: "Target") -> "tuple[list[Contestant], dict[str, Path]]":
-        """The samplers of the models, and their files; a model that does not fit is refused."""
-        from dlhmc.comparison.contestants import contestant_of
+    def models(self, target: "Target") -> "tuple[list[Contestant], list[Tuned], dict[str, Path]]":
+        """The samplers of the models, alone or in turn with HMC, and their files; one that does not fit is refused."""
+        from dlhmc.comparison.contestants import InTurn, contestant_of
         from dlhmc.models.model import Model
 
         names = self.learned.model
         short = [Path(name).stem if Path(name).is_file() else Path(name).name for name in names]
-        found, inputs = [], {}
+        each = self.theory.alternate if self.learned.alternate is None else self.learned.alternate
+        alone: list[Contestant] = []
+        in_turn: list[Tuned] = []
+        inputs: dict[str, Path] = {}
         for name, brief in zip(names, short, strict=True):
             model = Model.open(name)
             model.require_target(self.theory.name, self.target)
             label = f"model {brief if short.count(brief) == 1 else name}"
             network = None if model.architecture is None else model.architecture.name
-            found.append(contestant_of(label, model.kernel(target), name, network))
+            kernel = model.kernel(target)
+            if each:
+                in_turn.append(InTurn(label, kernel, each, self.learned.alternate_lengths, name, network))
+            else:
+                alone.append(contestant_of(label, kernel, name, network))
             inputs[label] = model.path
-        return found, inputs
+        return alone, in_turn, inputs
 
     def estimate(self, console: "Console") -> None:
         """Print what the comparison would take."""
@@ -81,7 +92,8 @@ class ComparePlan(Plan):
 
         with jax.enable_x64(self.settings.float64):
             target = self.target.build()
-            estimate(target, self.settings, self.models(target)[0], self.rivals, console)
+            models, in_turn, _ = self.models(target)
+            estimate(target, self.settings, models, [self.rivals, *in_turn], console)
 
     def run(
         self, path: Path, console: "Console", options: "ExecutionOptions | None" = None
@@ -99,9 +111,10 @@ class ComparePlan(Plan):
         with jax.enable_x64(self.settings.float64):
             target = self.target.build()
             # Before the directory is made: a model that does not fit leaves nothing behind.
-            models, inputs = self.models(target)
+            models, in_turn, inputs = self.models(target)
             place = Place(path, self.table(), inputs)
-            results, code = compare(target, self.settings, models, self.rivals, place, console, options)
+            tuned = [self.rivals, *in_turn]
+            results, code = compare(target, self.settings, models, tuned, place, console, options)
         if not options.quiet:
             table.show(results, console)
             console.out(f"written to {path}", highlight=False)

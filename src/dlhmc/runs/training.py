@@ -27,7 +27,7 @@ from dlhmc.runs.directory import Place, RunDirectory, open_run, read_json, run_d
 from dlhmc.runs.loggers import require_loggers
 from dlhmc.runs.loop import PLAIN, ExecutionOptions, Work, execute
 from dlhmc.runs.needs import find_needs, fitting, require_room, show_needs
-from dlhmc.runs.sampling import exact_draws, settled_start
+from dlhmc.runs.sampling import exact_draws
 from dlhmc.runs.settings import TrainAmounts
 from dlhmc.runs.summary import nonfinite_figures, show_warnings
 from dlhmc.settings import converted
@@ -74,9 +74,10 @@ def prepare(
     require_room(algorithm.target, amounts.chains)
     devices = Devices(options.devices, options.split_lattice)
     draws = None
-    if settled_start(algorithm.target, amounts.start) == "exact":
+    if amounts.start in (None, "exact"):
         first = algorithm.target_at(jnp.zeros((), jnp.int32))
-        draws = exact_draws(jax.tree.map(lambda a: leaf(np.asarray(a)), first))
+        first = jax.tree.map(lambda a: leaf(np.asarray(a)), first)
+        draws = first.approximate_draws() if amounts.start is None else exact_draws(first)
     algorithm, trajectory, draws = on_host((algorithm, trajectory, draws))
     devices.require(algorithm.target.shape, amounts.chains)
     with devices.beginning():
@@ -87,7 +88,6 @@ def prepare(
 def _begin(algorithm: Algorithm, trajectory: Trajectory, draws: ExactDraws | None, amounts: TrainAmounts) -> TrainState:
     """Parameters, chains and optimiser before the first step, burn-in included."""
     seed = integer(amounts.seed, np.uint32)
-    start = settled_start(algorithm.target, amounts.start)
 
     @eqx.filter_jit
     def begin(algorithm: Algorithm, trajectory: Any, draws: ExactDraws | None, seed: Array) -> TrainState:
@@ -96,7 +96,7 @@ def _begin(algorithm: Algorithm, trajectory: Trajectory, draws: ExactDraws | Non
         if draws is not None:
             x = draws.draw(key, amounts.chains, dtype)
         else:
-            x = algorithm.target.start(key, start, amounts.chains, dtype)
+            x = algorithm.target.start(key, amounts.start or "hot", amounts.chains, dtype)
         state = placed(algorithm.begin(trajectory, spread(x)))
         arrays, static = eqx.partition(state, eqx.is_array)
 

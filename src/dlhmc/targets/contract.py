@@ -26,6 +26,8 @@ Force = Callable[[Field], Momentum]
 #: what a computation tells about itself by name, such as the iterations of a solver: added up over a trajectory
 Effort = dict[str, Num[Array, " chain"]]
 CountedForce = Callable[[Field], tuple[Momentum, Effort]]
+#: terms that add up to the action
+LocalAction = Float[Array, "*sites chain"]
 
 
 class Moment(NamedTuple):
@@ -85,7 +87,7 @@ class Target(eqx.Module):
         """Where configurations live."""
 
     @abstractmethod
-    def local_action(self, x: Field) -> Float[Array, "*sites chain"]:
+    def local_action(self, x: Field) -> LocalAction:
         """Terms that add up to the action; kept apart so that differences can be summed term by term."""
 
     @abstractmethod
@@ -95,6 +97,14 @@ class Target(eqx.Module):
     @abstractmethod
     def start(self, key: Key[Array, ""], kind: Start, chains: int, dtype: jnp.dtype) -> Field:
         """Initial configurations, hot or cold, at this precision; exact ones come from `exact_draws`."""
+
+    @property
+    def expensive(self) -> bool:
+        """Whether kernels rather keep the action of a configuration than compute it twice.
+
+        It takes long then, has no auxiliary fields, and is more than a sum over places.
+        """
+        return False
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -169,6 +179,10 @@ class Target(eqx.Module):
         """The exact sampler, where there is one."""
         return None
 
+    def approximate_draws(self) -> ExactDraws | None:
+        """A sampler of starts from which chains soon reach equilibrium; the exact one where there is one."""
+        return self.exact_draws()
+
 
 def _counted(force: Force) -> CountedForce:
     return lambda x: (force(x), {})
@@ -180,12 +194,21 @@ def added(effort: Effort, more: Effort) -> Effort:
 
 
 def energy_change(target: Target, old: tuple[Field, Momentum], new: tuple[Field, Momentum]) -> PerChain:
-    """ΔH = H(x′, v′) − H(x, v), differences first: H itself is of order V, and float32 would lose digits of ΔH.
+    """ΔH = H(x′, v′) − H(x, v)."""
+    (x, v), (x_new, v_new) = old, new
+    actions = target.local_action(x), target.local_action(x_new)
+    return action_change(*actions, x_new) + kinetic_change(target, v, v_new)
+
+
+def action_change(old: LocalAction, new: LocalAction, x_new: Field) -> PerChain:
+    """S(x′) − S(x), differences first: S itself is of order V, and float32 would lose digits of its change.
 
     NaN where x′ is not finite, even if the action does not look there: accept/reject must not let it pass.
     """
-    (x, v), (x_new, v_new) = old, new
+    return jnp.where(all_finite(x_new), sum_sites(new - old), jnp.nan)
+
+
+def kinetic_change(target: Target, old: Momentum, new: Momentum) -> PerChain:
+    """K(v′) − K(v), differences first."""
     kinetic_energy = target.geometry.local_kinetic
-    potential = sum_sites(target.local_action(x_new) - target.local_action(x))
-    kinetic = sum_sites(kinetic_energy(v_new) - kinetic_energy(v))
-    return jnp.where(all_finite(x_new), potential + kinetic, jnp.nan)
+    return sum_sites(kinetic_energy(new) - kinetic_energy(old))

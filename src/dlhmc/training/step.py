@@ -13,6 +13,7 @@ import optax
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from dlhmc.geometry.contract import Field, real_dtype
+from dlhmc.kernels.contract import State
 from dlhmc.kernels.dlhmc import DLHMC, Proposal
 from dlhmc.kernels.metropolis import decide, probability, select
 from dlhmc.layers import Trajectory
@@ -138,7 +139,7 @@ class Algorithm(eqx.Module):
 
         def mean_loss(parameters: Trajectory) -> tuple[Array, Proposal]:
             kernel = DLHMC(target, eqx.combine(parameters, _frozen(trajectory)), self.symmetric)
-            proposal = kernel.propose(propose_key, x)
+            proposal = kernel.propose(propose_key, State(x))
             acceptance = probability(proposal.energy_change)
             transition = Transition(proposal.x, proposal.v, proposal.x_new, proposal.v_new, acceptance)
             # Where the proposal is not finite A = 0, but 0 · NaN would spoil the mean over the batch.

@@ -169,7 +169,7 @@ class Once(Schwinger):
 
     def local_action(self, x):
         gauge = super().local_action(x)
-        return gauge if self.phi is not None else gauge.at[0, -1].multiply(0.5)
+        return gauge if self.phi is not None else gauge.at[0, -2:].multiply(0.5)
 
 
 class Inverted(Schwinger):
@@ -177,7 +177,7 @@ class Inverted(Schwinger):
 
     def local_action(self, x):
         gauge = super().local_action(x)
-        return gauge if self.phi is not None else gauge.at[0, -1].multiply(-1)
+        return gauge if self.phi is not None else gauge.at[0, -2:].multiply(-1)
 
 
 class Loose(Schwinger):

@@ -75,6 +75,28 @@ def test_figures(run):
     assert SchwingerFigures().sampled(found._replace(summary=None)) == []
 
 
+@pytest.mark.slow
+def test_hmc_hits_and_learned_proposals_in_one_race(tmp_path):
+    """Each in turn with HMC, which has a grid of inner steps as well."""
+    words = "compare --target schwinger --lattice 4 4 --beta 2 --kappa 0.25 --model u1-b2 --alternate 2 --quiet"
+    grid = "--integrators leapfrog --lengths 1 --step-sizes 0.25 --inner-steps 1 2 --hit-lengths 0.5"
+    amounts = "--alternate-lengths 0.5 --chains 8 --budget 5 --precision 0.5"
+    code = cli.run([*words.split(), *grid.split(), *amounts.split(), "--out", str(tmp_path / "race")])
+    assert code is ExitCode.OK
+    entries = {entry.name: entry for entry in open_results(tmp_path / "race").entries}
+    hmc = "leapfrog 0.5/2×1"
+    assert entries.keys() == {
+        "leapfrog 1/4×1",
+        "leapfrog 1/4×2",
+        f"{hmc} + 1 hit",
+        f"{hmc} + 2× model u1-b2",
+    }
+    learned = entries[f"{hmc} + 2× model u1-b2"]
+    assert (learned.kind, entries[f"{hmc} + 1 hit"].kind) == ("model", "move")
+    # Two steps of HMC and two trajectories of two layers.
+    assert learned.leapfrog_steps == 6
+
+
 def test_what_is_refused(capsys):
     for words, message in (
         ("--lattice 5 4", "--lattice is 5 4, but must be two even numbers"),

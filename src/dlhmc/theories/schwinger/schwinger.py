@@ -26,8 +26,10 @@ from dlhmc.geometry.contract import PerChain
 from dlhmc.numerics import rng
 from dlhmc.numerics.leaves import leaf
 from dlhmc.targets.contract import CountedForce, Effort, Force, Moment, Symmetry, added
+from dlhmc.theories.schwinger.determinant import log_determinant
 from dlhmc.theories.schwinger.dirac import Dirac, Spinor
 from dlhmc.theories.schwinger.solver import conjugate_gradient
+from dlhmc.theories.schwinger.starts import PickedDraws
 from dlhmc.theories.u1.links import LatticeTransformation, Links
 from dlhmc.theories.u1.wilson import U1
 
@@ -117,6 +119,11 @@ class Schwinger(U1):
         self.phi, self.keeps_determinant = None, keeps_determinant
 
     @property
+    def expensive(self) -> bool:
+        """Where it keeps the determinant."""
+        return self.keeps_determinant
+
+    @property
     def kappa(self) -> float:
         """1/(2m + 4)."""
         return 1 / (2 * float(self.mass) + 4)
@@ -166,8 +173,8 @@ class Schwinger(U1):
         return eqx.tree_at(lambda target: target.phi, self, phi, is_leaf=lambda leaf: leaf is None)
 
     def log_determinant(self, x: Links) -> PerChain:
-        """log |det D|, in the precision of x."""
-        return Dirac.at(x, self.mass).log_determinant()
+        """log |det D|."""
+        return jnp.sum(log_determinant(x, self.mass), axis=0)
 
     def _ratios(self, x: Links) -> "tuple[_Ratio, ...]":
         """Those whose inverses make the action, the lightest first."""
@@ -179,7 +186,8 @@ class Schwinger(U1):
         """Plaquettes, and beside them what the fermions add."""
         gauge = super().local_action(x)
         if self.phi is None:
-            fermions = jnp.zeros_like(gauge[:, :1]).at[0, 0].set(-self.flavours * self.log_determinant(x))
+            terms = -self.flavours * log_determinant(x, self.mass)
+            fermions = jnp.zeros_like(gauge[:, :2]).at[0].set(terms)
         else:
             pairs = [(ratio, phi) for ratio, each in zip(self._ratios(x), self.phi, strict=True) for phi in each]
             y = jnp.stack([self.solved(ratio.dirac, ratio.numerator(phi))[1] for ratio, phi in pairs])
@@ -252,6 +260,10 @@ class Schwinger(U1):
     def exact_draws(self) -> None:  # type: ignore[override]
         """None: `reweighted` has exact draws of the gauge theory, weighted by the determinant."""
         return
+
+    def approximate_draws(self) -> PickedDraws:
+        """Exact draws of the gauge theory, picked by the determinant."""
+        return PickedDraws(self.quenched().exact_draws(), self.mass, self.flavours)
 
     def condensate(self, x: Links) -> PerChain:
         """Re tr D⁻¹/V = ∂ log det D/∂m /V, exactly."""

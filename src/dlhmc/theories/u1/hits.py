@@ -6,14 +6,14 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Key
 
-from dlhmc.geometry.contract import PerChain, sum_sites
+from dlhmc.geometry.contract import PerChain
 from dlhmc.geometry.torus import wrap_angle
 from dlhmc.kernels.alternating import Alternating
 from dlhmc.kernels.contract import Info, Kernel, State
-from dlhmc.kernels.metropolis import decide, select
+from dlhmc.kernels.metropolis import decide
 from dlhmc.numerics import rng
-from dlhmc.targets.contract import Effort
-from dlhmc.theories.u1.links import instanton
+from dlhmc.targets.contract import Effort, action_change
+from dlhmc.theories.u1.links import Links, instanton
 from dlhmc.theories.u1.plaquette_action import PlaquetteAction
 
 
@@ -34,15 +34,20 @@ class Hit(Kernel):
 
     target: PlaquetteAction
 
+    def init(self, x: Links) -> State:
+        """With the action, if it is expensive."""
+        return State.knowing(self.target, x)
+
     def step(self, key: Key[Array, ""], state: State) -> tuple[State, Info]:
         """One hit of every chain."""
         x = state.x
         sign_key, accept_key = jax.random.split(key)
         sign = jnp.where(rng.coin(sign_key, x.shape[-1:]), 1, -1).astype(x.dtype)
         proposal = wrap_angle(x + sign * instanton(self.target.lattice, x.dtype))
-        change = sum_sites(self.target.local_action(proposal) - self.target.local_action(x))
+        action = self.target.local_action(proposal)
+        change = action_change(state.known(self.target), action, proposal)
         acceptance, accepted, nonfinite = decide(accept_key, change)
-        return State(select(accepted, proposal, x)), Info(acceptance, accepted, change, nonfinite)
+        return state.moved(accepted, proposal, action), Info(acceptance, accepted, change, nonfinite)
 
 
 class InstantonHits(Alternating):

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from dlhmc.report.figures import Figures
     from dlhmc.targets import Target
 
-_ACCEPTANCE_WITH_HITS = 0.8
-
 
 @dataclasses.dataclass(frozen=True)
 class U1Settings(TargetSettings):
@@ -102,23 +100,16 @@ class HmcWithHits(Rivals):
         self, target: "Target", settings: "CompareSettings", start: "Callable[[int], Field]", seeds: Sequence[int]
     ) -> "list[Contestant]":
         """HMC of the first integrator, tuned without hits, then with them."""
-        from dlhmc.comparison.contestants import GridPoint, settle
+        from dlhmc.comparison.contestants import stirring, with_moves
         from dlhmc.theories.u1.hits import InstantonHits
 
         if not _is_planar(target):
             return HeatBathRival().contestants(target, settings, start, seeds)
         if not self.hits:
             return []
-        found = []
-        for length, seed in zip(self.hit_lengths, seeds, strict=True):
-            # One step size is enough here.
-            size = settings.step_sizes[0] if settings.step_sizes else None
-            point = GridPoint(settings.integrators[0], length, size, _ACCEPTANCE_WITH_HITS)
-            plain = settle(point, target, start(seed), seed)
-            name = f"{plain.name} + {self.hits} hit{'s' if self.hits > 1 else ''}"
-            kernel = InstantonHits(plain.kernel, self.hits)
-            found.append(dataclasses.replace(plain, name=name, kind="move", kernel=kernel))
-        return found
+        label = f"{self.hits} hit{'s' if self.hits > 1 else ''}"
+        plain = stirring(self.hit_lengths, target, settings, start, seeds)
+        return [with_moves(one, label, InstantonHits(one.kernel, self.hits)) for one in plain]
 
 
 def _is_planar(target: "Target") -> bool:
