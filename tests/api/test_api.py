@@ -317,7 +317,7 @@ def test_comparing_objects(tmp_path):
             lambda: dlhmc.train(own_density(), "defect"),
             "^defect layers .* are not for the target LogDensity: use network",
         ),
-        (lambda: dlhmc.train(TARGET, "dnse"), "^network is 'dnse', but must be one of defect, patch, local, dense"),
+        (lambda: dlhmc.train(TARGET, "dnse"), "^network is 'dnse', but must be one of defect, patch, weighted, local"),
         (
             lambda: dlhmc.build_trajectory(TARGET, "defect", hidden=(3,)),
             "The network defect has an unknown key 'hidden'",

@@ -7,6 +7,7 @@ import pytest
 
 import dlhmc
 from dlhmc import cli
+from dlhmc.comparison.command import open_results
 from dlhmc.errors import ExitCode
 from dlhmc.report.sampling import SampledRun
 from dlhmc.theories.schwinger.figures import SchwingerFigures
