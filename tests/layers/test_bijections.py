@@ -106,8 +106,12 @@ def local(target, number, radii=(0.0, 1.0, 2.0), window=0.0, free=False):
     return unoptimised(settings.completed(target).build)(target, KEY)
 
 
+# They take long to compile; dense networks and local layers of U(1) are here anyway.
+SLOW = ("dense, from weighted", "local, U(2)")
+
+
 @pytest.mark.usefixtures("x64")
-@pytest.mark.parametrize("name", WHOLE)
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n in SLOW else n for n in WHOLE])
 def test_trajectories_of_other_kinds(name):
     target, new = WHOLE[name]()
     few, one = start(target, 3, jnp.float64), start(target, 1, jnp.float64)

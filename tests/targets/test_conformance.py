@@ -18,9 +18,16 @@ THEORIES = (*registry.all_theories(), RingTheory(), VillainTheory())
 EXAMPLES = {name: make for theory in THEORIES for name, make in theory.examples().items()}
 
 
+CASES = [
+    # Draws of U(2) have tests of their own, compiled as for users.
+    pytest.param(name, check, marks=pytest.mark.slow) if (name, check) == ("u2", "exact results") else (name, check)
+    for name in sorted(EXAMPLES)
+    for check in TARGET_CHECKS
+]
+
+
 @pytest.mark.usefixtures("x64")
-@pytest.mark.parametrize("check", TARGET_CHECKS)
-@pytest.mark.parametrize("name", sorted(EXAMPLES))
+@pytest.mark.parametrize(("name", "check"), CASES)
 def test_contract(name, check):
     target = EXAMPLES[name]()
     assert list(TARGET_CHECKS[check](target, example(target))) == []

@@ -59,7 +59,7 @@ def test_before_training_they_are_hmc(name, number, free, x64):
     target = TARGETS[name]()
     x, v = phase_of(target)
     end = forward(built(target, number, free=free), target, x, v)
-    x_hmc, v_hmc = unoptimised(lambda *phase: HMC(target, 0.1, number)._integrate(target, *phase))(x, v)
+    x_hmc, v_hmc, _ = unoptimised(lambda *phase: HMC(target, 0.1, number)._integrate(target, *phase))(x, v)
     np.testing.assert_allclose(end.x, x_hmc, atol=1e-13)
     np.testing.assert_allclose(end.v, v_hmc, atol=1e-12)
 

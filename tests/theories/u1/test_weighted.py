@@ -32,7 +32,7 @@ def phase():
 def test_before_training_they_are_hmc():
     x, v = phase()
     end = unoptimised(new(3, np.inf).forward)(TARGET, x, v)
-    x_hmc, v_hmc = unoptimised(lambda *ends: HMC(TARGET, 0.3 / 2**0.5, 3)._integrate(TARGET, *ends))(x, v)
+    x_hmc, v_hmc, _ = unoptimised(lambda *ends: HMC(TARGET, 0.3 / 2**0.5, 3)._integrate(TARGET, *ends))(x, v)
     np.testing.assert_allclose(end.x, x_hmc, atol=1e-12)
     np.testing.assert_allclose(end.v, v_hmc, atol=1e-12)
 
