@@ -123,6 +123,7 @@ def train(
         kind, trajectory = type(architecture), built(architecture, target, seed)
     else:
         trajectory = build_trajectory(target, trajectory, seed=seed)
+    kind.require_symmetries(symmetric)
     defaults = kind.training
     steps = defaults.steps if steps is None else steps
     couplings = _schedules(target, gamma, schedules or {}, defaults.gamma_start, steps)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, Self
 
 from msgspec import Meta
 
+from dlhmc.errors import Setting, UserError
 from dlhmc.settings import Positive, Settings
 
 if TYPE_CHECKING:
@@ -36,6 +37,8 @@ class Architecture(Settings):
     #: in a few words
     meaning: ClassVar[str] = ""
     training: ClassVar[TrainingDefaults]
+    #: whether layers act at one fixed place, so that only random symmetries make them reach all of the field
+    fixed_in_place: ClassVar[bool] = False
     #: settings from which parameters start, which layers that are trained already do not care about
     only_before_training: ClassVar[tuple[str, ...]] = ("step_size",)
 
@@ -48,6 +51,12 @@ class Architecture(Settings):
     def suits(cls, target: "Target") -> bool:
         """Whether such layers can be built for the target."""
         return True
+
+    @classmethod
+    def require_symmetries(cls, symmetric: bool) -> None:
+        """Layers fixed in place would leave most of the field as it is for ever."""
+        if cls.fixed_in_place and not symmetric:
+            raise UserError(f"The network {cls.name} acts at one place only: turn {Setting('symmetric')} on.")
 
     @classmethod
     def builds(cls, trajectory: "Trajectory") -> bool:

@@ -149,6 +149,7 @@ class TrainPlan(LongPlan):
         _, loss = registry.loss_for(target, self.objective.loss)
         optimiser = adam(self.optimiser, self.amounts.total)
         algorithm = Algorithm(target, schedules, loss.function, optimiser, self.objective.symmetric)
+        self.architecture.require_symmetries(self.objective.symmetric)
         trajectory = built(self.architecture, target, self.amounts.seed)
         if self.objective.model is None or resuming:
             return algorithm, trajectory, {}

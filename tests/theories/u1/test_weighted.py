@@ -6,7 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from dlhmc import DLHMC, HMC, U1, Gaussian, UserError
+from dlhmc import DLHMC, HMC, U1, Gaussian, UserError, cli, train
+from dlhmc.errors import ExitCode
 from dlhmc.models.dense import DenseArchitecture
 from dlhmc.testing import check_stationarity
 from dlhmc.theories.gauge.radial import link_distances
@@ -26,6 +27,15 @@ def new(number, window=WINDOW):
 def phase():
     x = TARGET.start(jax.random.key(1), "hot", 3, jnp.dtype(jnp.float64))
     return x, TARGET.geometry.momentum(jax.random.key(2), 3, jnp.dtype(jnp.float64))
+
+
+def test_they_are_refused_without_symmetries(capsys, tmp_path):
+    """They would leave most links as they are for ever."""
+    words = ["train", "--network", "weighted", "--lattice", "4", "4", "--steps", "2", "--out", str(tmp_path / "run")]
+    assert cli.run(words) is ExitCode.BAD_INPUT
+    assert "acts at one place only: turn --symmetric on" in capsys.readouterr().err
+    with pytest.raises(UserError, match="turn symmetric on"):
+        train(TARGET, "weighted", steps=2)
 
 
 @pytest.mark.usefixtures("x64")

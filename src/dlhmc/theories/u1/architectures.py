@@ -133,6 +133,7 @@ class WeightedArchitecture(Architecture):
         "leapfrog with weights of plaquettes around one place, for --symmetric; dense networks can start from it"
     )
     training: ClassVar[TrainingDefaults] = TrainingDefaults(3000, 3e-3, gamma_start=0.3, loss="leaving")
+    fixed_in_place: ClassVar[bool] = True
 
     radii: Annotated[Radii, Meta(min_length=2)] = (0.0, 1.5, 3.0)
     """distances at which the parameters have values; from the last on it is HMC"""
