@@ -14,7 +14,7 @@ from scipy.special import gammaincinv
 
 from dlhmc.comparison.command import compare, open_results, settings_of_objects
 from dlhmc.comparison.contestants import contestant_of
-from dlhmc.comparison.race import Runner, drop_the_worse_half, scalars
+from dlhmc.comparison.race import Runner, drop_the_worse_half, scalars, turns
 from dlhmc.comparison.settings import CompareSettings
 from dlhmc.comparison.table import markdown
 from dlhmc.errors import ExitCode, UserError
@@ -107,6 +107,19 @@ def test_hmc_of_which_nothing_is_known_yet_stays():
     assert runners[0].guess() is None
     drop_the_worse_half(runners)
     assert [runner.status for runner in runners] == ["running", "dropped", "running", "running", "running"]
+
+
+def test_learned_samplers_have_half_of_a_round_until_they_are_measured():
+    runners = [flipping(Sides(), 0) for _ in range(8)]
+    for runner in runners[:2]:
+        runner.contestant = dataclasses.replace(runner.contestant, kind="model")
+    assert turns(runners)["model"] == 3 * turns(runners)["hmc"]
+    runners[0].status = "measured"
+    assert turns(runners)["model"] == 6 * turns(runners)["hmc"]
+    # Nor less than others, where these are few.
+    for runner in runners[2:]:
+        runner.status = "dropped"
+    assert turns(runners)["model"] == turns([runners[1], flipping(Sides(), 0)])["hmc"]
 
 
 @pytest.mark.parametrize("period", [0, 150])

@@ -1,12 +1,14 @@
 """All samplers in turn, in one process, until each is measured: noise of the machine disturbs all alike.
 
-A round gives every sampler that is still running the same time. One whose autocorrelation times are known well enough
-only takes short turns from then on, so that its speed is that of the whole race. HMC that costs more than other HMC is
-dropped: early on the worse half by what is known of it so far, later what is known to cost more than the best.
+A round gives every sampler that is still running the same time, but at least half of it to learned ones: a trajectory
+of large networks may take as long as a hundred of HMC. One whose autocorrelation times are known well enough only takes
+short turns from then on, so that its speed is that of the whole race. HMC that costs more than other HMC is dropped:
+early on the worse half by what is known of it so far, later what is known to cost more than the best.
 """
 
 import math
 import time
+from collections import Counter
 from typing import Any, Literal, NamedTuple
 
 import jax
@@ -14,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from dlhmc.comparison.contestants import Contestant
+from dlhmc.comparison.contestants import Contestant, Kind
 from dlhmc.comparison.streams import Streams
 from dlhmc.geometry.contract import Field
 from dlhmc.numerics.leaves import integer, leaf
@@ -239,13 +241,14 @@ def race(runners: list[Runner], precision: float, budget: float, display: Displa
 
     rounds, halvings = 0, list(_HALVINGS)
     while not interruption and elapsed() < budget and (rounds < _ROUNDS_AT_LEAST or any_running()):
+        seconds_of = turns(runners)
         for runner in runners:
             if runner.status == "dropped":
                 continue
             # In the first round all take their turn, even if the time is over: each has something to show then.
             if interruption or (rounds and elapsed() > budget):
                 break
-            runner.turn(_TURN_SECONDS if runner.status == "running" else _SHORT_TURN_SECONDS)
+            runner.turn(seconds_of[runner.contestant.kind] if runner.status == "running" else _SHORT_TURN_SECONDS)
             runner.look()
             if runner.known_to(precision):
                 runner.status = "measured"
@@ -260,6 +263,14 @@ def race(runners: list[Runner], precision: float, budget: float, display: Displa
     for runner in runners:
         runner.look(now=True)
     return seconds
+
+
+def turns(runners: list[Runner]) -> dict[Kind, float]:
+    """Seconds of a turn of what is still running, by its kind: learned samplers have at least half of a round."""
+    running = Counter(runner.contestant.kind for runner in runners if runner.status == "running")
+    others = running.total() - running["model"]
+    longer = max(1.0, others / max(1, running["model"]))
+    return {kind: _TURN_SECONDS * (longer if kind == "model" else 1) for kind in running}
 
 
 def drop_the_clearly_worse(runners: list[Runner]) -> None:
