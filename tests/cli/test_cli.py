@@ -20,7 +20,7 @@ from rich.console import Console
 from dlhmc import __version__, cli
 from dlhmc.cli.commands import all_options
 from dlhmc.cli.completion import script, spellings
-from dlhmc.cli.doctor import Check, Findings, show
+from dlhmc.cli.doctor import show
 from dlhmc.cli.listing import options_of
 from dlhmc.errors import ExitCode
 from dlhmc.machine.memory import is_exhausted
@@ -335,9 +335,11 @@ def test_the_doctor_finds_this_machine_fit(capsys):
 
 
 def test_the_doctor_says_what_is_wrong(capsys):
-    findings = Findings({"devices": "1: cpu"}, (Check("HMC", 0.4, 1.0), Check("another", 1e-6, 1.0)))
-    assert not findings.good
-    show(findings, Console())
+    checks = [
+        {"name": "HMC", "p_value": 0.4, "seconds": 1.0, "exact": True},
+        {"name": "another", "p_value": 1e-6, "seconds": 1.0, "exact": False},
+    ]
+    show({"facts": {"devices": "1: cpu"}, "checks": checks, "good": False}, Console())
     shown = capsys.readouterr().out
     assert "devices" in shown
     assert "HMC: exact (p = 0.4, 1.0 s)" in shown

@@ -67,6 +67,11 @@ def test_a_kernel_with_a_state_and_an_info_of_its_own(tmp_path):
     assert again.data.equals(samples.data)
 
 
+def test_kernels_of_the_package_pass_their_own_check():
+    moves = dlhmc.Alternating(dlhmc.HMC(GAUSSIAN, 0.3, 4), dlhmc.HMC(GAUSSIAN, 0.5), 2)
+    assert check_kernel(moves, chains=2000).passed == ("step", "stationarity")
+
+
 def test_kernels_work_under_plain_jit():
     """As users of BlackJAX write it; another kernel is another program."""
     state = dlhmc.HMC(GAUSSIAN, 0.2, 3).init(jnp.zeros((2, 4)))

@@ -23,7 +23,8 @@ def script(shell: Shell, commands: Mapping[str, str], options: Mapping[str, Sequ
         for option in known:
             few = f"values='{_words(option.choices)}' ;;"
             values += [f"        '{command} {name}') {few}" for name in option.names if option.choices]
-    return {"bash": _bash, "zsh": _zsh}[shell](_words(commands), "\n".join(cases), "\n".join(values))
+    lines = ["    case $command in", *cases, "    esac", '    case "$command $previous" in', *values, "    esac"]
+    return {"bash": _bash, "zsh": _zsh}[shell](_words(commands), "\n".join(lines))
 
 
 def spellings(options: Iterable[Option]) -> list[str]:
@@ -39,7 +40,7 @@ def _words(shell_words: Iterable[str]) -> str:
     return " ".join(words)
 
 
-def _bash(commands: str, options: str, values: str) -> str:
+def _bash(commands: str, cases: str) -> str:
     return f"""\
 # dlhmc completion bash: source this file, or put it into ~/.local/share/bash-completion/completions/dlhmc
 _dlhmc() {{
@@ -50,12 +51,7 @@ _dlhmc() {{
         COMPREPLY=($(compgen -W '{commands} --help --version' -- "$current"))
         return
     fi
-    case $command in
-{options}
-    esac
-    case "$command $previous" in
-{values}
-    esac
+{cases}
     if [[ $values && $current != -* ]]; then
         COMPREPLY=($(compgen -W "$values" -- "$current"))
     elif [[ $current == -* ]]; then
@@ -67,7 +63,7 @@ complete -o default -F _dlhmc dlhmc
 """
 
 
-def _zsh(commands: str, options: str, values: str) -> str:
+def _zsh(commands: str, cases: str) -> str:
     return f"""\
 #compdef dlhmc
 # dlhmc completion zsh: put this into a file _dlhmc in a folder of $fpath, or source it after compinit
@@ -77,12 +73,7 @@ _dlhmc() {{
         compadd -- {commands} --help --version
         return
     fi
-    case $command in
-{options}
-    esac
-    case "$command $previous" in
-{values}
-    esac
+{cases}
     if [[ -n $values && $PREFIX != -* ]]; then
         compadd -- ${{=values}}
     elif [[ $PREFIX == -* ]]; then

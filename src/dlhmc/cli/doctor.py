@@ -3,7 +3,8 @@
 import os
 import platform
 import time
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any
 
 import jax
 from rich.console import Console
@@ -18,58 +19,32 @@ from dlhmc.theories import registry
 _P_VALUE = 1e-4
 
 
-class Check(NamedTuple):
-    """Whether exact configurations stay exact under a kernel."""
+def examine() -> dict[str, Any]:
+    """Look at the machine (`facts`), and see whether exact configurations stay exact here (`checks`).
 
-    name: str
-    p_value: float
-    seconds: float
-
-    @property
-    def good(self) -> bool:
-        """Whether there is no doubt about it."""
-        return self.p_value > _P_VALUE
-
-
-class Findings(NamedTuple):
-    """What there is, and what was checked."""
-
-    facts: dict[str, str]
-    checks: tuple[Check, ...]
-
-    @property
-    def good(self) -> bool:
-        """Whether samples made here can be trusted."""
-        return all(check.good for check in self.checks)
-
-    def to_json(self) -> dict[str, Any]:
-        """All of it for a program."""
-        checks = [check._asdict() | {"exact": check.good} for check in self.checks]
-        return {"facts": self.facts, "checks": checks, "good": self.good}
-
-
-def examine() -> Findings:
-    """Look at the machine, and see whether exact configurations stay exact here."""
+    Where all of them do, samples made here can be trusted (`good`).
+    """
     checks = []
     kernels = [kernel for theory in registry.all_theories() for kernel in theory.checked_kernels().items()]
     for name, make_kernel in kernels:
         started = time.perf_counter()
         result = check_stationarity(make_kernel(), steps=5, chains=2000, seed=1)
-        checks.append(Check(name, float(result.p_value), time.perf_counter() - started))
-    return Findings(_facts(), tuple(checks))
+        found = {"name": name, "p_value": float(result.p_value), "seconds": time.perf_counter() - started}
+        checks.append(found | {"exact": result.p_value > _P_VALUE})
+    return {"facts": _facts(), "checks": checks, "good": all(check["exact"] for check in checks)}
 
 
-def show(findings: Findings, console: Console) -> None:
+def show(findings: Mapping[str, Any], console: Console) -> None:
     """Print it."""
     table = Table(show_header=False, box=None, pad_edge=False)
-    for name, value in findings.facts.items():
+    for name, value in findings["facts"].items():
         table.add_row(name, value)
     console.print(table)
-    for check in findings.checks:
-        verdict = "exact" if check.good else "WRONG"
-        line = f"{check.name}: {verdict} (p = {check.p_value:.2g}, {check.seconds:.1f} s)"
-        console.print(line, style=None if check.good else "red")
-    if not findings.good:
+    for check in findings["checks"]:
+        verdict = "exact" if check["exact"] else "WRONG"
+        line = f"{check['name']}: {verdict} (p = {check['p_value']:.2g}, {check['seconds']:.1f} s)"
+        console.print(line, style=None if check["exact"] else "red")
+    if not findings["good"]:
         console.print("Samples made on this machine cannot be trusted: try other versions of jax and its drivers.")
 
 

@@ -223,10 +223,10 @@ class Doctor(Compiling):
         join()  # the other processes of a batch job, if it is one
         findings = examine()
         if self.json and is_first():
-            print_json(findings.to_json())
+            print_json(findings)
         elif is_first():
             show(findings, console())
-        return ExitCode.OK if findings.good else ExitCode.WRONG
+        return ExitCode.OK if findings["good"] else ExitCode.WRONG
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

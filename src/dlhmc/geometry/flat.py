@@ -1,4 +1,4 @@
-"""Vectors: coordinates that are real numbers."""
+"""Coordinates that are real numbers, and vectors of them."""
 
 import equinox as eqx
 from jaxtyping import Array, Float
@@ -6,12 +6,8 @@ from jaxtyping import Array, Float
 from dlhmc.geometry.contract import Field, Geometry, Momentum
 
 
-class FlatSpace(Geometry):
-    """Real numbers in any shape.
-
-    >>> FlatSpace((2, 3)).elements
-    (2, 3)
-    """
+class Coordinates(Geometry):
+    """A real number for each element, in any shape; to move is to add."""
 
     sides: tuple[int, ...] = eqx.field(static=True)
 
@@ -21,8 +17,16 @@ class FlatSpace(Geometry):
         return self.sides
 
     def drift(self, x: Field, v: Momentum, displacement: Momentum) -> tuple[Field, Momentum]:
-        """x + displacement."""
+        """x + displacement, which is not projected."""
         return x + displacement, v
+
+
+class FlatSpace(Coordinates):
+    """Vectors.
+
+    >>> FlatSpace((2, 3)).elements
+    (2, 3)
+    """
 
     def difference(self, start: Field, end: Field) -> Momentum:
         """End − start."""

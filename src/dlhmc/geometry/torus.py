@@ -1,11 +1,11 @@
 """Angles: a product of circles."""
 
-import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from dlhmc.geometry.contract import Field, Geometry, Momentum
+from dlhmc.geometry.contract import Field, Momentum
+from dlhmc.geometry.flat import Coordinates
 from dlhmc.numerics import trig
 
 TWO_PI = 2 * np.pi
@@ -16,19 +16,8 @@ def wrap_angle(x: Float[Array, "..."]) -> Float[Array, "..."]:
     return x - TWO_PI * jnp.floor((x + np.pi) / TWO_PI)
 
 
-class Torus(Geometry):
+class Torus(Coordinates):
     """Angles in any shape; those that differ by 2π are the same point."""
-
-    sides: tuple[int, ...] = eqx.field(static=True)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Angles."""
-        return self.sides
-
-    def drift(self, x: Field, v: Momentum, displacement: Momentum) -> tuple[Field, Momentum]:
-        """x + displacement; the angle is not wrapped."""
-        return x + displacement, v
 
     def difference(self, start: Field, end: Field) -> Momentum:
         """The way around the circle that is shorter."""

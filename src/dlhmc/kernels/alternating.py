@@ -1,29 +1,16 @@
 """Two kernels in turn: one that stirs everything, and one for what the first hardly moves."""
 
-from typing import Any, NamedTuple
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Key
+from jaxtyping import Array, Float, Key
 
-from dlhmc.geometry.contract import Field, Momentum, PerChain
-from dlhmc.kernels.contract import Kernel, RoundTrip
+from dlhmc.geometry.contract import Field, Momentum
+from dlhmc.kernels.contract import Info, Kernel, RoundTrip
 from dlhmc.targets.contract import Effort, Target
-
-
-class MovesInfo(NamedTuple):
-    """As `dlhmc.Info`, of the kernel between the moves, and how the moves fared."""
-
-    acceptance: PerChain
-    accepted: Bool[Array, " chain"]
-    energy_change: PerChain
-    nonfinite: Bool[Array, " chain"]
-    #: fraction of accepted moves
-    moves: PerChain
-    #: of the kernel between the moves
-    effort: Effort
 
 
 class Alternating(Kernel):
@@ -33,9 +20,12 @@ class Alternating(Kernel):
     >>> target = Gaussian([1.0, 4.0])
     >>> kernel = Alternating(HMC(target, 0.2, 10), HMC(target, 1.0), 3)
     >>> state, info = jax.jit(kernel.step)(jax.random.key(1), kernel.init(jnp.zeros((2, 4))))
-    >>> info.moves.shape
+    >>> info.effort["moves"].shape
     (4,)
     """
+
+    #: what the fraction of accepted moves is called in the records
+    told: ClassVar[str] = "moves"
 
     target: Target
     kernel: Kernel
@@ -75,8 +65,8 @@ class Alternating(Kernel):
         """The same with another step size of the kernel between the moves."""
         return eqx.tree_at(lambda it: it.kernel, self, self.kernel.with_step_size(step_size))
 
-    def step(self, key: Key[Array, ""], state: Any) -> tuple[Any, MovesInfo]:
-        """One step of the kernel, then the moves."""
+    def step(self, key: Key[Array, ""], state: Any) -> tuple[Any, Info]:
+        """One step of the kernel, then the moves; what is told is about the kernel, but for `told`."""
         kernel_key, moves_key = jax.random.split(key)
         state, info = self.kernel.step(kernel_key, state)
         Carry = tuple[Any, Array, Array]
@@ -90,6 +80,5 @@ class Alternating(Kernel):
         moving, accepted, nonfinite = jax.lax.fori_loop(0, self.number, move, start)
         moves = accepted / np.asarray(self.number, accepted.dtype)
         # What the kernel keeps about the configuration before the moves is computed anew.
-        effort: Effort = info._asdict().get("effort", {})
-        told = MovesInfo(info.acceptance, info.accepted, info.energy_change, nonfinite, moves, effort)
-        return self.kernel.init(moving.x), told
+        effort: Effort = info._asdict().get("effort", {}) | {self.told: moves}
+        return self.kernel.init(moving.x), Info(info.acceptance, info.accepted, info.energy_change, nonfinite, effort)

@@ -124,6 +124,27 @@ def normal(key: Key[Array, ""], shape: Shape, dtype: jnp.dtype) -> Float[Array, 
     return _fill(lambda part: radius * trig.cos(dtype.type(2 * np.pi) * (w - 0.25 * part)), shape, dtype)
 
 
+def first_accepted(
+    key: Key[Array, ""], propose: Callable[[Key[Array, ""]], tuple[Array, Float[Array, "... chain"]]]
+) -> Float[Array, "... chain"]:
+    """Rejection: propose values with the logarithms of their acceptance, and keep the first that is accepted.
+
+    The acceptance has the last axes of the values: one for each chain, or for more of their axes.
+    """
+    Carry = tuple[Array, Bool[Array, "... chain"], Array]
+    x, log_acceptance = jax.eval_shape(propose, key)
+
+    def attempt(carry: Carry) -> Carry:
+        count, done, kept = carry
+        propose_key, accept_key = jax.random.split(jax.random.fold_in(key, count))
+        x, log_acceptance = propose(propose_key)
+        accept = jnp.log(uniform(accept_key, log_acceptance.shape, x.dtype)) < log_acceptance
+        return count + 1, done | accept, jnp.where(accept & ~done, x, kept)
+
+    start = (jnp.zeros((), jnp.int32), jnp.zeros(log_acceptance.shape, bool), jnp.zeros(x.shape, x.dtype))
+    return lax.while_loop(lambda carry: ~jnp.all(carry[1]), attempt, start)[2]
+
+
 def by_chain(method: F) -> F:
     """Declare that a method draws for chains with this module only, which tells those of one device from others.
 

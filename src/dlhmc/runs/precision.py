@@ -49,15 +49,8 @@ class Precision:
         """Both checks in one."""
         if other is None:
             return self
-        error = None
-        if self.acceptance_error is not None and other.acceptance_error is not None:
-            error = max(self.acceptance_error, other.acceptance_error)
-        return Precision(
-            self.checks + other.checks,
-            error,
-            max(self.irreversibility, other.irreversibility),
-            max(self.distance, other.distance),
-        )
+        checks, *pairs = zip(dataclasses.astuple(self), dataclasses.astuple(other), strict=True)
+        return Precision(sum(checks), *(None if None in pair else max(pair) for pair in pairs))
 
     def __str__(self) -> str:
         acceptance = ""

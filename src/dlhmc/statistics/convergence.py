@@ -8,13 +8,10 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.fft import next_fast_len
 from scipy.special import ndtri
 
-from dlhmc.statistics.autocorrelation import Series, as_two_dimensional, integrated_autocorrelation_time
-
-FloatArray = NDArray[np.float64]
+from dlhmc.statistics.autocorrelation import FloatArray, Series, as_two_dimensional, integrated_autocorrelation_time
 
 MOST_SAMPLES = 2**22  # ranks need all samples in memory, several times over: 32 MiB each as float64
 

@@ -16,13 +16,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit, ndtr
 
-from dlhmc.statistics.autocorrelation import Mapped, Series, blocks, gamma_method
+from dlhmc.statistics.autocorrelation import FloatArray, Mapped, Series, blocks, gamma_method
 from dlhmc.statistics.uncertainty import Estimate, error_of_mean
-
-FloatArray = NDArray[np.float64]
 
 SIGMAS = 4.0
 _TAIL = float(ndtr(-SIGMAS))  # 3.2e-5

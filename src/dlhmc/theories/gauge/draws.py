@@ -24,7 +24,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import erf, erfinv
-from jaxtyping import Array, Bool, Complex, Float, Int, Key
+from jaxtyping import Array, Complex, Float, Int, Key
 from numpy.typing import NDArray
 from scipy import optimize, special
 
@@ -83,19 +83,11 @@ class TorusDraws(eqx.Module):
         return jnp.concatenate([angle[None], q / jnp.sqrt(jnp.sum(q * q, axis=0))])
 
     def _holonomies(self, key: Key[Array, ""], chains: int, dtype: jnp.dtype) -> tuple[Elements, Elements]:
-        Carry = tuple[Array, Bool[Array, " chain"], Elements]
+        def propose(key: Key[Array, ""]) -> tuple[Elements, PerElement]:
+            pair = self._haar(key, (2, chains), dtype)
+            return pair, self._log_factor(jnp.zeros(chains, jnp.int32), _commutator(pair[:, 0], pair[:, 1]))
 
-        def attempt(carry: Carry) -> Carry:
-            count, done, kept = carry
-            of_pair, of_choice = jax.random.split(jax.random.fold_in(key, count))
-            pair = self._haar(of_pair, (2, chains), dtype)
-            a, b = pair[:, 0], pair[:, 1]
-            log_u = jnp.log(rng.uniform(of_choice, (chains,), dtype))
-            accept = log_u < self._log_factor(jnp.zeros(chains, jnp.int32), _commutator(a, b))
-            return count + 1, done | accept, jnp.where(accept & ~done, pair, kept)
-
-        start = (jnp.zeros((), jnp.int32), jnp.zeros(chains, bool), jnp.zeros((5, 2, chains), dtype))
-        _, _, pair = jax.lax.while_loop(lambda carry: ~jnp.all(carry[1]), attempt, start)
+        pair = rng.first_accepted(key, propose)
         return pair[:, 0], pair[:, 1]
 
     def _log_factor(self, part: Int[Array, " chain"], g: Elements) -> PerElement:

@@ -188,27 +188,30 @@ class LatticeTransformation(eqx.Module):
 
     def apply(self, x: Links, v: Momentum) -> tuple[Links, Momentum]:
         """The transformed links and momenta."""
-        m = self.geometry.hermitian(v)
-        x = turn(x, self.phases)
-        x, m = _where(self.conjugated, conjugate(x, m), (x, m))
-        for index, (first, second) in enumerate(self.pairs):
-            swapped = (transpose(x, first, second), transpose(m, first, second))
-            x, m = _where(self.transposed[index], swapped, (x, m))
-        for axis in range(dimensions_of(x)):
-            x, m = _where(self.reflected[axis], reflect(x, m, axis), (x, m))
+        x, m = turn(x, self.phases), self.geometry.hermitian(v)
+        for chosen, step in self._steps():
+            x, m = _where(chosen, step(x, m), (x, m))
         return translate(x, self.shift), self._components(translate(m, self.shift))
 
     def undo(self, x: Links, v: Momentum) -> tuple[Links, Momentum]:
-        """Those that `apply` maps to these; but for centre and translation, each step is its own inverse."""
-        m = translate(self.geometry.hermitian(v), -self.shift)
-        x = translate(x, -self.shift)
-        for axis in reversed(range(dimensions_of(x))):
-            x, m = _where(self.reflected[axis], reflect(x, m, axis), (x, m))
-        for index, (first, second) in reversed(list(enumerate(self.pairs))):
-            swapped = (transpose(x, first, second), transpose(m, first, second))
-            x, m = _where(self.transposed[index], swapped, (x, m))
-        x, m = _where(self.conjugated, conjugate(x, m), (x, m))
+        """Those that `apply` maps to these."""
+        x, m = translate(x, -self.shift), translate(self.geometry.hermitian(v), -self.shift)
+        for chosen, step in reversed(self._steps()):
+            x, m = _where(chosen, step(x, m), (x, m))
         return turn(x, -self.phases), self._components(m)
+
+    def _steps(self) -> list[tuple[Bool[Array, ""], Callable[[Links, Links], tuple[Links, Links]]]]:
+        """Those between centre and translation, and whether they are taken; each is its own inverse."""
+        swaps = [
+            lambda x, m, pair=pair: (transpose(x, *pair), transpose(m, *pair))  # type: ignore[misc]
+            for pair in self.pairs
+        ]
+        mirrors = [functools.partial(reflect, axis=axis) for axis in range(len(self.shift))]
+        return [
+            (self.conjugated, conjugate),
+            *zip(self.transposed, swaps, strict=True),
+            *zip(self.reflected, mirrors, strict=True),
+        ]
 
     def _components(self, m: Links) -> Momentum:
         return self.geometry.components(1j * m)

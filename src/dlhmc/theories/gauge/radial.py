@@ -75,12 +75,13 @@ def inverse_sqrt_multiplicity(radii: Sequence[float]) -> Numbers:
 
     Parameters are multiplied by it: otherwise the bulk would move hundreds of links at the rate of one.
     """
-    distances = plane_distances(2 * math.ceil(radii[-1]) + 1)
+    side = 2 * math.ceil(radii[-1]) + 1
+    distances = plane_distances(side, side)
     hats = np.stack([np.interp(distances, radii, row) for row in np.eye(len(radii))])
     return 1 / np.sqrt(np.maximum(1, hats.sum(axis=(1, 2))))
 
 
-def plane_distances(side: int) -> Numbers:
-    """Distances from a plaquette on a square of odd side, in double precision whatever JAX is set to."""
-    along = np.abs(np.fft.fftfreq(side, 1 / side))
-    return np.hypot(along[:, None], along[None, :])
+def plane_distances(first: int, second: int) -> Numbers:
+    """Distances from a plaquette on a periodic lattice, in double precision whatever JAX is set to."""
+    along = [np.abs(np.fft.fftfreq(side, 1 / side)) for side in (first, second)]
+    return np.hypot(along[0][:, None], along[1][None, :])

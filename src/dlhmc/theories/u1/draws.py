@@ -9,12 +9,12 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Key
+from jaxtyping import Array, Float, Key
 from numpy.polynomial.legendre import leggauss
 from numpy.typing import NDArray
 from scipy import special
 
-from dlhmc.geometry.contract import sum_sites
+from dlhmc.geometry.contract import PerChain, sum_sites
 from dlhmc.geometry.torus import TWO_PI, wrap_angle
 from dlhmc.numerics import rng, trig
 from dlhmc.numerics.leaves import leaf
@@ -59,25 +59,15 @@ class U1Draws(eqx.Module):
         return jnp.sign(z) * (c0 + t * (c1 + t * (c2 + t * c3)))
 
     def _closed_plaquettes(self, key: Key[Array, ""], chains: int, dtype: jnp.dtype) -> Plaquettes:
-        """Rejection until every chain has plaquettes that close; each chain keeps its first success."""
-        shape = (*self.lattice, chains)
-        Carry = tuple[Array, Bool[Array, " chain"], Plaquettes]
+        """Rejection until every chain has plaquettes that close."""
 
-        def attempt(carry: Carry) -> Carry:
-            count, done, kept = carry
-            draw_key, accept_key = jax.random.split(jax.random.fold_in(key, count))
-            p = self._von_mises(draw_key, shape, dtype)
+        def propose(key: Key[Array, ""]) -> tuple[Plaquettes, PerChain]:
+            p = self._von_mises(key, (*self.lattice, chains), dtype)
             # The last plaquette closes the torus; the value drawn for it is not used.
             last = wrap_angle(p[-1, -1] - sum_sites(p))
-            p = p.at[-1, -1].set(last)
-            log_u = jnp.log(rng.uniform(accept_key, (chains,), dtype))
-            accept = log_u < self.beta.astype(dtype) * (trig.cos(last) - 1)
-            kept = jnp.where(accept & ~done, p, kept)
-            return count + 1, done | accept, kept
+            return p.at[-1, -1].set(last), self.beta.astype(dtype) * (trig.cos(last) - 1)
 
-        start = (jnp.zeros((), jnp.int32), jnp.zeros(chains, bool), jnp.zeros(shape, dtype))
-        _, _, kept = jax.lax.while_loop(lambda carry: ~jnp.all(carry[1]), attempt, start)
-        return kept
+        return rng.first_accepted(key, propose)
 
 
 def _quantile_cubics(beta: float) -> NDArray[np.float64]:

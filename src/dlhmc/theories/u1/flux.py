@@ -15,7 +15,7 @@ def flux_potential(radii: Sequence[float]) -> Numbers:
     """
     reach = radii[-1]
     side = 4 * math.ceil(reach) + 1
-    distances = plane_distances(side)
+    distances = plane_distances(side, side)
     disc = np.clip(reach + 0.5 - distances, 0, 1)
     source = -2 * np.pi * disc / disc.sum()
     source[0, 0] += 2 * np.pi

@@ -1,32 +1,19 @@
 """Instanton hits: the strongest hand-made move for the topology of 2D U(1), added to any other kernel."""
 
-from typing import Any, NamedTuple
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Key
+from jaxtyping import Array, Key
 
-from dlhmc.geometry.contract import PerChain
 from dlhmc.geometry.torus import wrap_angle
 from dlhmc.kernels.alternating import Alternating
 from dlhmc.kernels.contract import Info, Kernel, State
 from dlhmc.kernels.metropolis import decide
 from dlhmc.numerics import rng
-from dlhmc.targets.contract import Effort, action_change
+from dlhmc.targets.contract import action_change
 from dlhmc.theories.u1.links import Links, instanton
 from dlhmc.theories.u1.plaquette_action import PlaquetteAction
-
-
-class HitsInfo(NamedTuple):
-    """As `dlhmc.Info`, and how the hits fared."""
-
-    acceptance: PerChain
-    accepted: Bool[Array, " chain"]
-    energy_change: PerChain
-    nonfinite: Bool[Array, " chain"]
-    #: fraction of accepted hits
-    hits: PerChain
-    effort: Effort
 
 
 class Hit(Kernel):
@@ -53,6 +40,8 @@ class Hit(Kernel):
 class InstantonHits(Alternating):
     """After each step of `kernel`, `number` hits."""
 
+    told: ClassVar[str] = "hits"
+
     def __init__(self, kernel: Kernel, number: int) -> None:
         target = kernel.target
         if not isinstance(target, PlaquetteAction):
@@ -62,8 +51,3 @@ class InstantonHits(Alternating):
     def describe(self) -> dict[str, Any]:
         """The kernel between the hits, and their number."""
         return self.kernel.describe() | {"hits": self.number}
-
-    def step(self, key: Key[Array, ""], state: Any) -> tuple[Any, HitsInfo]:  # type: ignore[override]
-        """One step of the kernel, then the hits."""
-        state, info = super().step(key, state)
-        return state, HitsInfo(*info)

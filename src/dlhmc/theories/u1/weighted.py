@@ -18,7 +18,7 @@ from jaxtyping import Array, ArrayLike, Float
 from dlhmc.layers.linear import LinearTrajectory, Steps
 from dlhmc.layers.palindrome import mirrored, mirrored_odd
 from dlhmc.targets.contract import Target
-from dlhmc.theories.gauge.radial import Numbers, basis, inverse_sqrt_multiplicity, link_distances
+from dlhmc.theories.gauge.radial import basis, inverse_sqrt_multiplicity, link_distances, plane_distances
 from dlhmc.theories.u1.links import curl
 from dlhmc.theories.u1.plaquette_action import PlaquetteAction
 
@@ -76,19 +76,13 @@ class Weighted(LinearTrajectory):
         kick = 0.5 * step * moving * jnp.exp(0.5 * scale)
         drift = step * moving * jnp.exp(field(mirrored(self.log_factor, self.number)))
 
-        distances = _distances(target.lattice)
+        distances = plane_distances(*target.lattice)
         places = np.nonzero(distances < self.radii[-1])
         on_plaquettes = by[:, None] * basis(self.radii, jnp.asarray(distances[places], float))[:-1]
         weight = _COARSE * jnp.tensordot(mirrored(self.weight, self.number), on_plaquettes, axes=1)
         read, curls = _inverse_curl(target.lattice, places)
         write = weight[:, None, None, None, :] * curls
         return Steps(scale[..., None], kick[..., None], drift[..., None], write, read)
-
-
-def _distances(lattice: tuple[int, int]) -> Numbers:
-    """Of all plaquettes from that at the origin, on the host."""
-    along = [np.fft.fftfreq(side, 1 / side) for side in lattice]
-    return np.hypot(along[0][:, None], along[1][None, :])
 
 
 def _inverse_curl(lattice: tuple[int, int], places: tuple[Any, ...]) -> tuple[Array, Array]:

@@ -13,7 +13,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Key
+from jaxtyping import Array, Float, Key
 from numpy.polynomial.legendre import leggauss
 from numpy.typing import ArrayLike, NDArray
 
@@ -84,24 +84,6 @@ def whole(name: str, value: int, least: int) -> int:
 
 
 # Exact results.
-
-
-def first_accepted(
-    key: Key[Array, ""], propose: Callable[[Key[Array, ""]], tuple[Points, Float[Array, "*dim chain"]]]
-) -> Points:
-    """Rejection: propose values with the logarithms of their acceptance, and keep the first that is accepted."""
-    Carry = tuple[Array, Bool[Array, "*dim chain"], Points]
-    x, log_acceptance = jax.eval_shape(propose, key)
-
-    def attempt(carry: Carry) -> Carry:
-        count, done, kept = carry
-        propose_key, accept_key = jax.random.split(jax.random.fold_in(key, count))
-        x, log_acceptance = propose(propose_key)
-        accept = jnp.log(rng.uniform(accept_key, log_acceptance.shape, x.dtype)) < log_acceptance
-        return count + 1, done | accept, jnp.where(accept & ~done, x, kept)
-
-    start = (jnp.zeros((), jnp.int32), jnp.zeros(log_acceptance.shape, bool), jnp.zeros(x.shape, x.dtype))
-    return jax.lax.while_loop(lambda carry: ~jnp.all(carry[1]), attempt, start)[2]
 
 
 def quadrature(low: float, high: float, width: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -19,7 +19,6 @@ from dlhmc.theories.vectors.euclidean import (
     REACH,
     Euclidean,
     Points,
-    first_accepted,
     host,
     mean_functional,
     positive,
@@ -161,7 +160,7 @@ class GaussianMixture(Euclidean):
             log_a, log_b = self._components(x[0])
             return x, gamma * jnp.logaddexp(log_a, log_b) - jnp.logaddexp(gamma * log_a, gamma * log_b) - bound
 
-        return first_accepted(key, propose)
+        return rng.first_accepted(key, propose)
 
     def exact_draws(self) -> Self:
         """Itself: see `draw`."""

@@ -17,7 +17,6 @@ from dlhmc.theories.vectors.euclidean import (
     REACH,
     Euclidean,
     Points,
-    first_accepted,
     mean_functional,
     positive,
     quadrature,
@@ -100,7 +99,7 @@ class RoughWell(Euclidean):
             x = rng.normal(key, (self.dim, chains), dtype) / jnp.sqrt(gamma)
             return x, -gamma * eta * (1 + trig.cos(x / eta))
 
-        return first_accepted(key, propose)
+        return rng.first_accepted(key, propose)
 
     def exact_draws(self) -> Self:
         """Itself: see `draw`."""
