@@ -1,16 +1,16 @@
 """Two kernels in turn: one that stirs everything, and one for what the first hardly moves."""
 
+import functools
 from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Bool, Float, Key
 
 from dlhmc.geometry.contract import Field, Momentum, PerChain
 from dlhmc.kernels.contract import Kernel, RoundTrip
-from dlhmc.targets.contract import Effort, Target
+from dlhmc.targets.contract import Effort, Target, added
 
 
 class MovesInfo(NamedTuple):
@@ -22,7 +22,7 @@ class MovesInfo(NamedTuple):
     nonfinite: Bool[Array, " chain"]
     #: fraction of accepted moves
     moves: PerChain
-    #: of the kernel between the moves
+    #: of the kernel between the moves, and of the moves
     effort: Effort
 
 
@@ -79,17 +79,27 @@ class Alternating(Kernel):
         """One step of the kernel, then the moves."""
         kernel_key, moves_key = jax.random.split(key)
         state, info = self.kernel.step(kernel_key, state)
-        Carry = tuple[Any, Array, Array]
 
-        def move(index: Array, carry: Carry) -> Carry:
-            moving, accepted, nonfinite = carry
+        def move(moving: Any, index: Array) -> tuple[Any, Any]:
             moving, told = self.move.step(jax.random.fold_in(moves_key, index), moving)
-            return moving, accepted + told.accepted.astype(accepted.dtype), nonfinite | told.nonfinite
+            return moving, (told.accepted, told.nonfinite, _effort(told))
 
-        start = (self.move.init(state.x), jnp.zeros_like(info.acceptance), info.nonfinite)
-        moving, accepted, nonfinite = jax.lax.fori_loop(0, self.number, move, start)
-        moves = accepted / np.asarray(self.number, accepted.dtype)
-        # What the kernel keeps about the configuration before the moves is computed anew.
-        effort: Effort = info._asdict().get("effort", {})
+        start = self.move.init(state.x)
+        moving, (accepted, nonfinite, effort) = jax.lax.scan(move, start, jnp.arange(self.number))
+        moves = jnp.mean(accepted, axis=0, dtype=info.acceptance.dtype)
+        nonfinite = info.nonfinite | jnp.any(nonfinite, axis=0)
+        # What moves keep about their start, and the kernel about its own, is computed anew.
+        again = (kernel.target.action_effort(state.x) for kernel in (self.move, self.kernel))
+        effort = _summed(_effort(info), jax.tree.map(lambda each: jnp.sum(each, axis=0), effort), *again)
         told = MovesInfo(info.acceptance, info.accepted, info.energy_change, nonfinite, moves, effort)
         return self.kernel.init(moving.x), told
+
+
+def _effort(info: Any) -> Effort:
+    effort: Effort = info._asdict().get("effort", {})  # a kernel may have an info of its own
+    return effort
+
+
+def _summed(*efforts: Effort) -> Effort:
+    """All together, whichever names each has."""
+    return functools.reduce(lambda one, other: {**other, **added(one, other)}, efforts)

@@ -9,7 +9,7 @@ from jaxtyping import Array, Bool, Float, Key
 
 from dlhmc.geometry.contract import Field, Momentum, PerChain
 from dlhmc.kernels.metropolis import select
-from dlhmc.targets.contract import LocalAction, Target
+from dlhmc.targets.contract import Effort, LocalAction, Target
 
 
 class State(NamedTuple):
@@ -47,6 +47,8 @@ class Info(NamedTuple):
     energy_change: PerChain
     #: proposals rejected because a number was not finite
     nonfinite: Bool[Array, " chain"]
+    #: what forces and actions tell about themselves, added up: each name is a record
+    effort: Effort = {}  # noqa: RUF012
 
 
 class RoundTrip(NamedTuple):

@@ -1,15 +1,15 @@
 """Hamiltonian Monte Carlo (appendix A.1 of the paper)."""
 
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, ArrayLike, Bool, Float, Int, Key
+from jaxtyping import Array, ArrayLike, Float, Int, Key
 
 from dlhmc.errors import Setting, UserError
-from dlhmc.geometry.contract import Field, Momentum, PerChain, real_dtype
-from dlhmc.kernels.contract import Kernel, RoundTrip, State
+from dlhmc.geometry.contract import Field, Momentum, real_dtype
+from dlhmc.kernels.contract import Info, Kernel, RoundTrip, State
 from dlhmc.kernels.integrators import INTEGRATORS, Integrator, integrate_counted
 from dlhmc.kernels.metropolis import decide, select
 from dlhmc.numerics.leaves import leaf
@@ -17,16 +17,6 @@ from dlhmc.targets.contract import Effort, Target, energy_change
 
 # A tuner that has lost its way must not spend minutes on a trajectory.
 MOST_STEPS = 2000
-
-
-class HMCInfo(NamedTuple):
-    """As `dlhmc.Info`, and what the forces tell about themselves, added up: each name is a record."""
-
-    acceptance: PerChain
-    accepted: Bool[Array, " chain"]
-    energy_change: PerChain
-    nonfinite: Bool[Array, " chain"]
-    effort: Effort
 
 
 class HMC(Kernel):
@@ -75,7 +65,7 @@ class HMC(Kernel):
             self.length = leaf(length)
             self.step_size, self.steps = _divided(self.length, self.step_size)
 
-    def step(self, key: Key[Array, ""], state: State) -> tuple[State, HMCInfo]:
+    def step(self, key: Key[Array, ""], state: State) -> tuple[State, Info]:
         """One trajectory of every chain."""
         momentum_key, accept_key, refresh_key = jax.random.split(key, 3)
         x = state.x
@@ -85,7 +75,7 @@ class HMC(Kernel):
         change = energy_change(target, (x, v), (x_new, v_new))
         acceptance, accepted, nonfinite = decide(accept_key, change)
         x = select(accepted, target.geometry.project(x_new), x)
-        return State(x), HMCInfo(acceptance, accepted, change, nonfinite, effort)
+        return State(x), Info(acceptance, accepted, change, nonfinite, effort)
 
     def _integrate(self, target: Target, x: Field, v: Momentum) -> tuple[Field, Momentum, Effort]:
         return integrate_counted(target, self.integrator, x, v, self.step_size, self.steps, self.inner_steps)
