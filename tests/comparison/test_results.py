@@ -88,6 +88,8 @@ def an_entry(**changes):
     }
     quantities = ("steps_tau", "seconds_per_trajectory", "seconds_per_independent", "gain_in_steps", "gain_in_time")
     entry |= {name: {"value": 1.0, "error": 0.1, "lower": 0.8, "upper": 1.2} for name in quantities}
+    entry |= {"kernel_figures": {"moves": 0.5, "solutions": 20.0}}
+    entry |= {"work_per_independent": {"solutions": {"value": 80.0, "error": 4.0, "lower": 73.0, "upper": 87.0}}}
     return entry | {"history": "histories/0.npz", "history_sha256": "0"} | changes
 
 

@@ -155,8 +155,8 @@ def test_hits():
     moves, hits = ((*OF_TARGET[:4],), OF_TARGET[:2])
     np.testing.assert_array_equal(info.nonfinite, with_fault(moves))
     np.testing.assert_array_equal(new.x[..., with_fault(hits)], state.x[..., with_fault(hits)])
-    assert not np.any(np.asarray(info.effort["hits"])[with_fault(hits)])
-    assert np.any(np.asarray(info.effort["hits"])[~with_fault(hits)])
+    assert not np.any(np.asarray(info.accepted_moves["hits"])[with_fault(hits)])
+    assert np.any(np.asarray(info.accepted_moves["hits"])[~with_fault(hits)])
     assert bool(jnp.isfinite(new.x).all())
 
 

@@ -12,7 +12,7 @@ from dlhmc.cli.completion import Shell, script
 from dlhmc.cli.inspect import Bench, Doctor, Export, Measure, Models, Report, Summary
 from dlhmc.cli.listing import Option, options_of
 from dlhmc.cli.planned import PlannedRun
-from dlhmc.cli.runs import Compare, Resume, Sample, Train
+from dlhmc.cli.runs import Compare, Reproduce, Resume, Sample, Train
 from dlhmc.errors import ExitCode
 from dlhmc.theories import registry
 
@@ -36,15 +36,13 @@ class Completion:
 
 
 def all_options(kind: type[Any]) -> list[Option]:
-    """Those of a command, whatever the theory and the network."""
-    if not issubclass(kind, PlannedRun):
+    """Those of a command, whatever the theory, the network and the study."""
+    if not issubclass(kind, PlannedRun | Reproduce):
         return options_of(kind)
     found: dict[str, Option] = {}
-    for theory in registry.all_theories():
-        for network in registry.architectures() if "network" in kind.planned.names else [""]:
-            words = ["--target", theory.name, *(["--network", network] if network else [])]
-            for option in options_of(kind.specialised(words)[0]):
-                found.setdefault(option.names[0], option)
+    for words in kind.variants():
+        for option in options_of(kind.specialised(words)[0]):
+            found.setdefault(option.names[0], option)
     return list(found.values())
 
 
@@ -60,6 +58,7 @@ _GENERAL: dict[str, Command] = {
     "sample": Command("run", "sample a target and compare with exact results", Sample),
     "train": Command("run", "train a sampler for a target", Train),
     "compare": Command("run", "compare samplers: τ_int and time an independent configuration takes", Compare),
+    "reproduce": Command("run", "a study from start to end: train, compare, report", Reproduce),
     "resume": Command("run", "go on with an interrupted run", Resume),
     "report": Command("look", "build a page with figures and tables for any set of runs", Report),
     "summary": Command("look", "print the results of a run", Summary),

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dlhmc.errors import UserError
-from dlhmc.theories import registry
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -34,8 +33,10 @@ def show_run(directory: Path, console: "Console") -> dict[str, Any]:
     from dlhmc.comparison import command
     from dlhmc.runs import sampling, training
     from dlhmc.runs.directory import run_kind
+    from dlhmc.studies import command as study
 
-    known = registry.results() | {
+    known: dict[str, Any] = {
+        study.KIND: study.show_results,
         "compare": command.show_results,
         "sample": sampling.show_results,
         "train": training.show_results,

@@ -1,6 +1,7 @@
 """Commands whose options are the settings of a plan: which they are depends on the theory and on the network."""
 
 import dataclasses
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -39,6 +40,13 @@ class PlannedRun(NewRun):
             "network": ("the layers", kinds, theory.network),
         }
         return {name: known[name] for name in cls.planned.names}
+
+    @classmethod
+    def variants(cls) -> Iterator[list[str]]:
+        """The words on which it depends which options there are."""
+        for theory in registry.all_theories():
+            for network in registry.architectures() if "network" in cls.planned.names else [""]:
+                yield ["--target", theory.name, *(["--network", network] if network else [])]
 
     @classmethod
     def from_file(cls, arguments: list[str]) -> dict[str, Any]:

@@ -1,12 +1,13 @@
 """Commands that run: sampling, training, comparing, and going on with a run."""
 
 import dataclasses
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 import tyro
 
-from dlhmc.cli.options import LongRun
+from dlhmc.cli.options import LongRun, NewRun
 from dlhmc.cli.planned import PlannedRun, value_of
 from dlhmc.errors import ExitCode, UserError
 from dlhmc.plans.comparing import ComparePlan
@@ -14,7 +15,8 @@ from dlhmc.plans.plan import Plan
 from dlhmc.plans.sampling import SamplePlan
 from dlhmc.plans.tables import theory_of
 from dlhmc.plans.training import TrainPlan
-from dlhmc.settings import What
+from dlhmc.settings import Listed, What, read_table
+from dlhmc.studies.study import StudyPlan
 from dlhmc.theories import registry
 
 
@@ -67,6 +69,45 @@ class Compare(PlannedRun):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class Reproduce(NewRun):
+    """A study from start to end: train, compare, figures, tables, report; it can be interrupted, and goes on.
+
+    Example: dlhmc reproduce --preset cpu --out runs/paper
+    """
+
+    @classmethod
+    def variants(cls) -> Iterator[list[str]]:
+        """The words on which it depends which options there are."""
+        return (["--preset", name] for name in registry.studies())
+
+    @classmethod
+    def specialised(cls, arguments: list[str]) -> tuple[type[Any], Any]:
+        """With the settings of --preset and --config for defaults."""
+        preset, file = value_of("--preset", arguments), value_of("--config", arguments)
+        table = ({} if file is None else read_table(Path(file))) | ({} if preset is None else {"preset": preset})
+        plan = StudyPlan.from_table(table, f"The configuration {file}")
+        known = {name: study.meaning for name, study in registry.studies().items()}
+        marks = (tyro.conf.arg(help="the study"), Listed("what", choices=tuple(known.items())))
+        fields: list[Any] = [
+            ("preset", Annotated[Literal[tuple(known)], *marks], plan.preset),
+            ("study", Annotated[type(plan.study), tyro.conf.arg(name="")], plan.study),
+        ]
+        made = dataclasses.make_dataclass(cls.__name__, fields, bases=(cls,), frozen=True, kw_only=True)
+        made.__doc__ = cls.__doc__
+        return made, made()
+
+    def plan(self) -> StudyPlan:
+        """The study."""
+        return StudyPlan(self.preset, self.study)  # type: ignore[attr-defined]
+
+    def run(self, plan: StudyPlan, out: Path) -> ExitCode:
+        """Do it, in a new directory."""
+        from dlhmc.studies.command import reproduce
+
+        return reproduce(plan, out, self.console, quiet=self.hushed)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Resume(LongRun):
     """Go on with an interrupted run; the result is the same as without the interruption."""
 
@@ -76,9 +117,10 @@ class Resume(LongRun):
     def __call__(self) -> ExitCode:
         """Run the command."""
         from dlhmc.runs.directory import run_kind
+        from dlhmc.studies import command as study
 
         kind = run_kind(self.directory)
-        known = registry.resumable() | {plan.kind: plan.resume for plan in (SamplePlan, TrainPlan)}
+        known = {SamplePlan.kind: SamplePlan.resume, TrainPlan.kind: TrainPlan.resume, study.KIND: study.resume}
         if kind not in known:
             raise UserError(f"{self.directory} holds a run of kind '{kind}', which cannot go on: start another one.")
         return self.conclude(known[kind](self.directory, self.console, self.begin()), self.directory)

@@ -20,9 +20,10 @@ from dlhmc.comparison.contestants import Contestant, Kind
 from dlhmc.comparison.streams import Streams
 from dlhmc.geometry.contract import Field
 from dlhmc.numerics.leaves import integer, leaf
-from dlhmc.runs.engine import Schedule, advance, begin_at
+from dlhmc.runs.engine import Schedule, advance, begin_at, told
 from dlhmc.runs.interruption import Interruption
 from dlhmc.runs.progress import Display
+from dlhmc.runs.summary import IN_EVERY_SUMMARY
 from dlhmc.statistics import AutocorrelationTime, Estimate, format_uncertainty, integrated_autocorrelation_time
 from dlhmc.statistics.autocorrelation import ONE_SIDED_SIGMA
 from dlhmc.targets.contract import Target
@@ -67,6 +68,10 @@ class Runner:
         self._sector = target.sector if target.sector in observables else None
         self._variances = {name: target.slow_variance(name) for name in self.slow}
         self._carry = begin_at(contestant.kernel, x)
+        figures = told(contestant.kernel, self._carry.state)
+        #: figures of the kernel that count work
+        self.efforts = [name for name, counts_work in figures.items() if counts_work]
+        self._totals = {name: 0.0 for name in figures if name not in IN_EVERY_SUMMARY}
         self._schedule = Schedule(integer(seed, np.uint32), integer(0), leaf(1.0))
         self._rate = 0.0
         #: seconds of a trajectory of all chains, for each round
@@ -85,6 +90,11 @@ class Runner:
     def chains(self) -> int:
         """Chains side by side."""
         return int(self._carry.state.x.shape[-1])
+
+    @property
+    def kernel_figures(self) -> dict[str, float]:
+        """Means of what the kernel tells of its trajectories, beside acceptance and energies."""
+        return {name: total / (self.rows * self.chains) for name, total in self._totals.items()}
 
     @property
     def seconds_per_trajectory(self) -> Estimate:
@@ -131,6 +141,8 @@ class Runner:
         self.streams.extend(records)
         self.accepted += int(records["accepted"].sum(dtype=np.int64))
         self.nonfinite += int(records["nonfinite"].sum(dtype=np.int64))
+        for name in self._totals:
+            self._totals[name] += float(records[name].sum(dtype=np.float64))
         if self._sector is not None and len(records["accepted"]):
             sectors = records[self._sector].astype(np.int64)
             before = sectors[:1] if self._last_sector is None else self._last_sector

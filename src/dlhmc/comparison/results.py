@@ -140,6 +140,10 @@ class Entry:
     #: where the histories are, and the SHA-256 of the file
     history: str = ""
     history_sha256: str = ""
+    #: means of what the kernel tells of its trajectories, such as how moves fare and the work of solvers
+    kernel_figures: Mapping[str, Finite] = dataclasses.field(default_factory=dict)
+    #: those that count work, of 2 τ_int trajectories
+    work_per_independent: Mapping[str, Quantity] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -162,6 +166,11 @@ class Results:
     #: why not all numbers can be trusted
     warnings: tuple[str, ...]
     entries: tuple[Entry, ...]
+
+
+def in_trajectories(entry: Entry) -> Quantity:
+    """τ_int of the observable that judges."""
+    return as_quantity(next(iter(entry.tau_int.values())))
 
 
 def in_steps(entry: Entry) -> Quantity:
@@ -265,7 +274,7 @@ def _entry(runner: Runner, target: Target, exact: Mapping[str, float]) -> Entry:
         for name in streams.names
         if name not in runner.slow
     }
-    pace = runner.seconds_per_trajectory
+    pace, slowest, figures = runner.seconds_per_trajectory, _slowest(times), runner.kernel_figures
     fields = dataclasses.fields(contestant)
     unfinished: Status = "less precise" if runner.resolved else "lower bound"
     return Entry(
@@ -278,13 +287,16 @@ def _entry(runner: Runner, target: Target, exact: Mapping[str, float]) -> Entry:
         observables=observables,
         tau_int=times,
         tau_int_others=others,
-        steps_tau=_quantity(times[next(iter(runner.slow))]).times(contestant.leapfrog_steps),
+        steps_tau=as_quantity(times[next(iter(runner.slow))]).times(contestant.leapfrog_steps),
         seconds_per_trajectory=Quantity.measured(pace.value, pace.error),
-        seconds_per_independent=_slowest(times).times(2 * pace.value, pace.error / pace.value),
+        seconds_per_independent=slowest.times(2 * pace.value, pace.error / pace.value),
+        kernel_figures=figures,
+        work_per_independent={name: slowest.times(2 * figures[name]) for name in runner.efforts},
     )
 
 
-def _quantity(time: Time) -> Quantity:
+def as_quantity(time: Time) -> Quantity:
+    """An autocorrelation time, or its lower limit."""
     if time["value"] is None or time["error"] is None:
         return Quantity(lower=time["lower_bound"])
     return Quantity.measured(time["value"], time["error"])
@@ -292,7 +304,7 @@ def _quantity(time: Time) -> Quantity:
 
 def _slowest(times: Mapping[str, Time]) -> Quantity:
     """The largest τ_int; one that has not been measured counts as larger than any that has."""
-    taus = [_quantity(time) for time in times.values()]
+    taus = [as_quantity(time) for time in times.values()]
     return max(taus, key=lambda tau: (tau.value is None, _or_infinite(tau)))
 
 

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from dlhmc.comparison.results import Entry, Mean, Quantity, Results, Time
+from dlhmc.comparison.results import NOTHING, Entry, Mean, Quantity, Results, Time
 from dlhmc.runs.describe import known_theory, symbol, target_in_words
 from dlhmc.runs.summary import shown_mean
 from dlhmc.statistics import format_uncertainty
@@ -74,7 +74,8 @@ def markdown(results: Results) -> str:
 def comma_separated(results: Results) -> str:
     """Every number in a column of its own, for spreadsheets."""
     rows = [_flat(entry) for entry in results.entries]
-    return tables.comma_separated(list(rows[0]) if rows else ["name"], [list(row.values()) for row in rows])
+    header = _names(rows) or ["name"]  # kernels do not tell the same of themselves
+    return tables.comma_separated(header, [[row.get(name) for name in header] for row in rows])
 
 
 def remarks(results: Results) -> list[str]:
@@ -106,7 +107,9 @@ def by_cost(entries: Iterable[Entry]) -> list[Entry]:
 
 def sections(results: Results) -> tuple[Section, Section, Section]:
     """Costs, trajectories, observables; _{…} and ^{…} are scripts."""
-    entries = by_cost(results.entries)
+    entries, theory = by_cost(results.entries), known_theory(results.target)
+    work = _names(entry.work_per_independent for entry in entries)
+    figures = _names(entry.kernel_figures for entry in entries)
     best = (results.best_in_steps, results.best_in_time)
     marked = [number for number, entry in enumerate(entries) if entry.kind == "model" or entry.name in best]
     costs = [
@@ -117,6 +120,7 @@ def sections(results: Results) -> tuple[Section, Section, Section]:
             shown(entry.seconds_per_independent, 1e3),
             shown(entry.gain_in_steps) if entry.leapfrog_steps else "",
             shown(entry.gain_in_time),
+            *(shown(entry.work_per_independent.get(name, NOTHING)) for name in work),
         )
         for entry in entries
     ]
@@ -129,6 +133,7 @@ def sections(results: Results) -> tuple[Section, Section, Section]:
             _rounded(entry.network_flops),
             shown(entry.seconds_per_trajectory, 1e6),
             str(entry.trajectories),
+            *(_rounded(entry.kernel_figures[name]) if name in entry.kernel_figures else "" for name in figures),
             entry.status + (f", {entry.nonfinite_rejected} not finite" if entry.nonfinite_rejected else ""),
         )
         for entry in entries
@@ -148,17 +153,32 @@ def sections(results: Results) -> tuple[Section, Section, Section]:
         known = (results.exact.get(name) for name in moments)
         blank = ("exact", *("" for _ in others))
         observables.append((*blank, *("" if value is None else f"{value:.6f}" for value in known)))
-    theory = known_theory(results.target)
     times, more = ([f"τ({symbol(theory, name).strip('⟨⟩')})" for name in names] for names in (slow, others))
     return (
-        Section(("sampler", *times, "N_{LF}·τ", "ms/indep.", "gain in steps", "gain in time"), costs, marked),
         Section(
-            ("sampler", "accept.", "N_{LF}", "forces", "network flops", "µs/traj.", "traj.", ""),
+            (
+                *("sampler", *times, "N_{LF}·τ", "ms/indep.", "gain in steps", "gain in time"),
+                *(f"{symbol(theory, name)}/indep." for name in work),
+            ),
+            costs,
+            marked,
+        ),
+        Section(
+            (
+                *("sampler", "accept.", "N_{LF}", "forces", "network flops", "µs/traj.", "traj."),
+                *(symbol(theory, name) for name in figures),
+                "",
+            ),
             trajectories,
             marked,
         ),
         Section(("sampler", *more, *(symbol(theory, name) for name in moments)), observables, marked),
     )
+
+
+def _names(tables: Iterable[Mapping[str, Any]]) -> list[str]:
+    """All names, in the order in which they come up."""
+    return list(dict.fromkeys(name for table in tables for name in table))
 
 
 def _against_exact(moment: Mean) -> str:

@@ -1,16 +1,16 @@
 """Two kernels in turn: one that stirs everything, and one for what the first hardly moves."""
 
+import functools
 from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float, Key
 
 from dlhmc.geometry.contract import Field, Momentum
 from dlhmc.kernels.contract import Info, Kernel, RoundTrip
-from dlhmc.targets.contract import Effort, Target
+from dlhmc.targets.contract import Effort, Target, added
 
 
 class Alternating(Kernel):
@@ -20,7 +20,7 @@ class Alternating(Kernel):
     >>> target = Gaussian([1.0, 4.0])
     >>> kernel = Alternating(HMC(target, 0.2, 10), HMC(target, 1.0), 3)
     >>> state, info = jax.jit(kernel.step)(jax.random.key(1), kernel.init(jnp.zeros((2, 4))))
-    >>> info.effort["moves"].shape
+    >>> info.accepted_moves["moves"].shape
     (4,)
     """
 
@@ -66,19 +66,30 @@ class Alternating(Kernel):
         return eqx.tree_at(lambda it: it.kernel, self, self.kernel.with_step_size(step_size))
 
     def step(self, key: Key[Array, ""], state: Any) -> tuple[Any, Info]:
-        """One step of the kernel, then the moves; what is told is about the kernel, but for `told`."""
+        """One step of the kernel, then the moves; all but the moves and the effort is about the kernel."""
         kernel_key, moves_key = jax.random.split(key)
         state, info = self.kernel.step(kernel_key, state)
-        Carry = tuple[Any, Array, Array]
 
-        def move(index: Array, carry: Carry) -> Carry:
-            moving, accepted, nonfinite = carry
+        def move(moving: Any, index: Array) -> tuple[Any, Any]:
             moving, told = self.move.step(jax.random.fold_in(moves_key, index), moving)
-            return moving, accepted + told.accepted.astype(accepted.dtype), nonfinite | told.nonfinite
+            return moving, (told.accepted, told.nonfinite, _effort(told))
 
-        start = (self.move.init(state.x), jnp.zeros_like(info.acceptance), info.nonfinite)
-        moving, accepted, nonfinite = jax.lax.fori_loop(0, self.number, move, start)
-        moves = accepted / np.asarray(self.number, accepted.dtype)
-        # What the kernel keeps about the configuration before the moves is computed anew.
-        effort: Effort = info._asdict().get("effort", {}) | {self.told: moves}
-        return self.kernel.init(moving.x), Info(info.acceptance, info.accepted, info.energy_change, nonfinite, effort)
+        start = self.move.init(state.x)
+        moving, (accepted, nonfinite, effort) = jax.lax.scan(move, start, jnp.arange(self.number))
+        moves = jnp.mean(accepted, axis=0, dtype=info.acceptance.dtype)
+        nonfinite = info.nonfinite | jnp.any(nonfinite, axis=0)
+        # What moves keep about their start, and the kernel about its own, is computed anew.
+        again = (kernel.target.action_effort(state.x) for kernel in (self.move, self.kernel))
+        effort = _summed(_effort(info), jax.tree.map(lambda each: jnp.sum(each, axis=0), effort), *again)
+        told = Info(info.acceptance, info.accepted, info.energy_change, nonfinite, effort, {self.told: moves})
+        return self.kernel.init(moving.x), told
+
+
+def _effort(info: Any) -> Effort:
+    effort: Effort = info._asdict().get("effort", {})  # a kernel may have an info of its own
+    return effort
+
+
+def _summed(*efforts: Effort) -> Effort:
+    """All together, whichever names each has."""
+    return functools.reduce(lambda one, other: {**other, **added(one, other)}, efforts)

@@ -1,6 +1,7 @@
 """What a kernel is: two pure functions, init and step(key, state) → (state, info)."""
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
@@ -47,8 +48,10 @@ class Info(NamedTuple):
     energy_change: PerChain
     #: proposals rejected because a number was not finite
     nonfinite: Bool[Array, " chain"]
-    #: what else there is to tell, such as the work of the forces: each name is a record
+    #: the work of forces and actions, added up: each name is a record
     effort: Effort = {}  # noqa: RUF012 - nobody changes it
+    #: fractions of accepted moves between steps, by the name of the moves
+    accepted_moves: Mapping[str, PerChain] = {}
 
 
 class RoundTrip(NamedTuple):

@@ -77,7 +77,8 @@ class DLHMC(Kernel):
         proposal = self.propose(propose_key, state)
         acceptance, accepted, nonfinite = decide(accept_key, proposal.energy_change)
         state = state.moved(accepted, self.target.geometry.project(proposal.x_new), proposal.action_new)
-        return state, Info(acceptance, accepted, proposal.energy_change, nonfinite)
+        effort = self.target.action_effort(proposal.x_new)
+        return state, Info(acceptance, accepted, proposal.energy_change, nonfinite, effort)
 
     def _propose_parts(self, key: Key[Array, ""], x: Field) -> tuple[Momentum, Field, Phase, Parts] | None:
         momentum_key, direction_key = jax.random.split(key)

@@ -4,7 +4,7 @@ import dataclasses
 import itertools
 from collections.abc import Callable, Iterable, Sequence
 
-from dlhmc.comparison.results import Entry, Quantity, in_steps, in_time
+from dlhmc.comparison.results import NOTHING, Entry, Quantity, in_steps, in_time
 from dlhmc.comparison.table import shown
 from dlhmc.report.charts import BLACK, BLUE, GREEN, GREY, SKY, VERMILION, Chart, Marker, Panel, Series, Table
 from dlhmc.report.comparisons import MODEL_COLOURS, ComparedRun, in_words, label
@@ -108,6 +108,16 @@ def best_of_each(family: Family, kind: str, cost: Cost) -> list[tuple[float, Ent
     return [(place, entry) for place, entry in found if entry is not None]
 
 
+def best_panel(family: Family, cost: Cost, factor: float, label: str, moves: str) -> Panel:
+    """What the best of each kind costs along the family."""
+    looks = (_LOOKS | {"move": (moves, BLACK, "^")}).items()
+    series = [
+        _series(name, colour, marker, best_of_each(family, kind, cost), cost, factor)
+        for kind, (name, colour, marker) in looks
+    ]
+    return Panel(family.axis_label, label, _filled(series), y_log=True)
+
+
 def _costs(family: Family, cost: Cost, factor: float, moves: str) -> list[Series]:
     grid = [(family.at(run), entry) for run in family.runs for entry in run.of_kind("hmc")]
     series = [
@@ -155,27 +165,39 @@ def _series(
     )
 
 
-def cost_table(family: Family, moves: str) -> Table:
-    """One row for each comparison: N_LF·τ_int and time of the best of each kind, and the gains."""
+def cost_table(family: Family, moves: str, column: str = "", rows: Sequence[str] = ()) -> Table:
+    """One row for each comparison: N_LF·τ_int, time and work of the best of each kind, and the gains.
+
+    `rows` of a `column` are what comparisons are called, if not by their places on the axis.
+    """
     headers = {"hmc": "HMC", "move": moves, "model": "trained"}
     kinds = [kind for kind in headers if any(run.of_kind(kind) for run in family.runs)]
-    rows = []
-    for run in family.runs:
+    places = rows or [f"{family.at(run):g}" for run in family.runs]
+    entries = [entry for run in family.runs for entry in run.results.entries]
+    work = list(dict.fromkeys(name for entry in entries for name in entry.work_per_independent))
+    cells = []
+    for place, run in zip(places, family.runs, strict=True):
         fewest, quickest = ([run.best(kind, cost) for kind in kinds] for cost in (in_steps, in_time))
         models = run.best("model", in_steps), run.best("model", in_time)
-        rows.append(
+        cells.append(
             [
-                f"{family.at(run):g}",
+                place,
                 *("" if entry is None else shown(entry.steps_tau) for entry in fewest),
                 *("" if entry is None else shown(entry.seconds_per_independent, 1e3) for entry in quickest),
+                *(
+                    "" if entry is None else shown(entry.work_per_independent.get(name, NOTHING))
+                    for name in work
+                    for entry in quickest
+                ),
                 "" if models[0] is None else shown(models[0].gain_in_steps),
                 "" if models[1] is None else shown(models[1].gain_in_time),
             ]
         )
     header = (
-        family.axis_label,
+        column or family.axis_label,
         *(f"{headers[kind]}: N_{{LF}} τ" for kind in kinds),
         *(f"{headers[kind]}: ms" for kind in kinds),
+        *(f"{headers[kind]}: {family.last.symbol(name)}" for name in work for kind in kinds),
         "gain in steps",
         "gain in time",
     )
@@ -184,4 +206,4 @@ def cost_table(family: Family, moves: str) -> Table:
         "one chain. In each column the best of its kind. Gains: of the trained sampler over the best HMC. > and <: "
         "limits at 95 %."
     )
-    return Table(caption, header, rows)
+    return Table(caption, header, cells)

@@ -37,6 +37,10 @@ class Figures:
             run.require(self.moments, entry.observables.keys())
             run.require(self.slow, entry.tau_int.keys())
 
+    def families(self, runs: Sequence[ComparedRun], curves: Sequence[Curve]) -> list[Family]:
+        """Which comparisons belong together."""
+        return families(runs, self.axis, curves)
+
     def where(self, run: ComparedRun) -> str:
         """The target in a title or a sentence."""
         return f"{run.where} ({run.name})"
@@ -152,5 +156,5 @@ def grouped(runs: Sequence[ComparedRun], curves: Sequence[Curve]) -> list[tuple[
         alike.setdefault((run.results.target["target"], type(figures)), (figures, []))[1].append(run)
     found = []
     for figures, group in alike.values():
-        found += [(figures, family) for family in families(group, figures.axis, curves)]
+        found += [(figures, family) for family in figures.families(group, curves)]
     return found

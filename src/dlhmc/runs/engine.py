@@ -143,8 +143,15 @@ def _trajectory(
     return Carry(state, tuner, held), kernel.target.observables(state.x) | own | diagnostics(info)
 
 
+def told(kernel: Kernel, state: Any) -> dict[str, bool]:
+    """The names of all diagnostics, and whether they count work."""
+    info = eqx.filter_eval_shape(kernel.step, jax.random.key(0), state)[1]
+    effort = info._asdict().get("effort", {})
+    return {name: name in effort for name in eqx.filter_eval_shape(diagnostics, info)}
+
+
 def diagnostics(info: Any) -> Records:
     """What a kernel tells of a trajectory, by name; the acceptance probability follows from the change of energy."""
     fields: dict[str, Any] = {name: field for name, field in info._asdict().items() if name != "acceptance"}
-    fields |= fields.pop("effort", {})
+    fields |= fields.pop("effort", {}) | fields.pop("accepted_moves", {})
     return {name: value.astype(jnp.int8) if value.dtype == bool else value for name, value in fields.items()}

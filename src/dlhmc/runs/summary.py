@@ -35,7 +35,7 @@ from dlhmc.targets.contract import Moment, Target
 MOST_NONFINITE = 0.01
 # No target has a moment of a higher power; a file of a stranger may say anything.
 _LARGEST_POWER = 100
-_IN_EVERY_SUMMARY = ("accepted", "nonfinite", "energy_change")
+IN_EVERY_SUMMARY = ("accepted", "nonfinite", "energy_change")
 #: elements of an array that are shown
 MOST_SHOWN = 4
 #: one element of a quantity: () for a number
@@ -157,7 +157,7 @@ def summarise(
 def kernel_figures(names: Iterable[str], histories: Histories) -> dict[str, Any]:
     """Means of what a kernel tells of its trajectories, beside what every summary has."""
     rows, chains = histories.shape
-    told = {name: histories.total(name) / (rows * chains) for name in names if name not in _IN_EVERY_SUMMARY}
+    told = {name: histories.total(name) / (rows * chains) for name in names if name not in IN_EVERY_SUMMARY}
     return {"kernel_figures": told} if told else {}
 
 

@@ -106,6 +106,10 @@ class Target(eqx.Module):
         """
         return False
 
+    def action_effort(self, x: Field) -> Effort:
+        """What it takes to compute an action that is `expensive`, for each chain."""
+        return {}
+
     @property
     def shape(self) -> tuple[int, ...]:
         """Shape of one configuration, without the chain axis."""

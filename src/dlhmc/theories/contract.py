@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from dlhmc.report.figures import Figures
     from dlhmc.runs.summary import Histories
     from dlhmc.statistics import Estimate
+    from dlhmc.studies.study import Preset
     from dlhmc.targets import Target
     from dlhmc.targets.contract import Observables
     from dlhmc.training import Loss, Schedule
@@ -212,12 +213,8 @@ class Theory:
         """Small kernels on targets with exact draws, by name: `dlhmc doctor` tests whether they are exact."""
         return {}
 
-    def resumable(self) -> "Mapping[str, Callable[..., Any]]":
-        """Functions (path, console, options) that go on with runs of its own commands, by the kind of the run."""
-        return {}
-
-    def results(self) -> "Mapping[str, Callable[..., Any]]":
-        """Functions (path, console) that show the results of runs of its own commands, by the kind of the run."""
+    def studies(self) -> "Mapping[str, Preset]":
+        """Trainings and comparisons that belong together, by what `dlhmc reproduce --preset` calls them."""
         return {}
 
     def commands(self) -> Mapping[str, Any]:

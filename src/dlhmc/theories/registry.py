@@ -3,9 +3,9 @@
 import functools
 import importlib
 import importlib.metadata
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dlhmc.errors import Setting, UserError
 from dlhmc.settings import shown
@@ -14,6 +14,7 @@ from dlhmc.theories.contract import FileFormat, NamedLoss, StoredConfiguration, 
 
 if TYPE_CHECKING:
     from dlhmc.models.architecture import Architecture
+    from dlhmc.studies.study import Preset
     from dlhmc.targets import Target
 
 GROUP = "dlhmc.theories"
@@ -170,11 +171,6 @@ def told_by(theory: str, settings: TargetSettings) -> str:
     return " ".join([f"{Setting('target')} {theory}", *told])
 
 
-def resumable() -> dict[str, Callable[..., Any]]:
-    """How to go on with runs of theories' own commands, by kind."""
-    return {kind: resume for candidate in all_theories() for kind, resume in candidate.resumable().items()}
-
-
-def results() -> dict[str, Callable[..., Any]]:
-    """How to show the results of runs of theories' own commands, by kind."""
-    return {kind: show for candidate in all_theories() for kind, show in candidate.results().items()}
+def studies() -> "dict[str, Preset]":
+    """All studies by name."""
+    return {name: preset for candidate in all_theories() for name, preset in candidate.studies().items()}

@@ -51,7 +51,7 @@ def test_what_is_kept_is_the_action_of_where_the_chains_are():
     # Some moved and some did not, in the first kernel and in the hits: a stale action would show.
     assert all(0 < np.sum(some) < np.size(some) for some in (taken[0], taken[1:]))
     np.testing.assert_allclose(state.x, alone.x, atol=1e-5)
-    np.testing.assert_allclose(info.effort["moves"], accepted, atol=1e-6)
+    np.testing.assert_allclose(info.accepted_moves["moves"], accepted, atol=1e-6)
 
 
 def test_starts_are_draws_of_the_gauge_theory_picked_by_the_determinant():

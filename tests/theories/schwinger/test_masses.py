@@ -62,7 +62,8 @@ def test_where_nothing_can_be_fitted():
 def test_critical_mass():
     assert critical_mass(5.0) == pytest.approx(-0.0840)
     assert -0.1968 < critical_mass(2.5) < -0.1351
-    assert critical_mass(7.0) is None
+    assert critical_mass(12.0) == pytest.approx(-0.0719 / 2)
+    assert critical_mass(0.5) is None
 
 
 def test_a_solver_that_gave_up_is_warned_of():

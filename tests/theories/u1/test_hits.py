@@ -23,7 +23,7 @@ def test_acceptance_of_a_hit(side, beta):
     state, info = eqx.filter_jit(kernel.step)(jax.random.key(1), state)
     expected = 1 - float(u1_exact.charge_distribution(beta, side**2, 0))
     # Binomial: 4 σ fails at a new seed with probability 6e-5.
-    assert abs(float(info.effort["hits"].mean()) - expected) < 4 * np.sqrt(expected * (1 - expected) / chains)
+    assert abs(float(info.accepted_moves["hits"].mean()) - expected) < 4 * np.sqrt(expected * (1 - expected) / chains)
 
 
 def test_an_accepted_hit_changes_the_charge_by_one():
@@ -33,7 +33,7 @@ def test_an_accepted_hit_changes_the_charge_by_one():
     kernel = InstantonHits(HMC(target, 1e-6, 1), 1)
     state, info = eqx.filter_jit(kernel.step)(jax.random.key(1), State(x))
     change = np.abs(np.asarray(target.charge(state.x) - target.charge(x)))
-    np.testing.assert_array_equal(change, info.effort["hits"])
+    np.testing.assert_array_equal(change, info.accepted_moves["hits"])
 
 
 def test_hits_need_the_gauge_theory():

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from dlhmc.report.figures import Figures
     from dlhmc.runs.summary import Histories
     from dlhmc.statistics import Estimate
+    from dlhmc.studies.study import Preset
     from dlhmc.targets import Target
     from dlhmc.targets.contract import Observables
     from dlhmc.training import Schedule
@@ -248,6 +249,14 @@ class GaugeTheory(Theory):
         from dlhmc.theories.gauge.architectures import LocalArchitecture
 
         return {LocalArchitecture.name: LocalArchitecture}
+
+    def studies(self) -> "Mapping[str, Preset]":
+        """Local layers of U(2)."""
+        from dlhmc.studies.study import Preset
+        from dlhmc.theories.gauge.study import U2Study
+
+        what = "local layers of U(2) against HMC and the heat bath, two hours on two cores"
+        return {self.name: Preset(what, U2Study)} if self.name == U2Study.target else {}
 
     def checked_kernels(self) -> "Mapping[str, Callable[[], Kernel]]":
         """HMC on matrices, where there are exact draws."""

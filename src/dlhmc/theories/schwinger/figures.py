@@ -1,17 +1,25 @@
-"""What a report shows of runs with fermions: correlators of mesons, and the pion mass against the mass of fermions."""
+"""What a report shows of runs with fermions: mesons, the pion mass, and costs along lines of constant physics."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from dlhmc.report.charts import BLACK, BLUE, GREY, VERMILION, Block, Chart, Panel, Series
+from dlhmc.comparison.results import NOTHING, Entry, Quantity, in_time, in_trajectories
+from dlhmc.report.charts import BLACK, BLUE, GREY, VERMILION, Block, Chart, Panel, Section, Series
+from dlhmc.report.comparisons import ComparedRun
+from dlhmc.report.costs import best_panel, cost_table
+from dlhmc.report.curves import Curve
+from dlhmc.report.families import Family
 from dlhmc.report.figures import Figures
 from dlhmc.report.sampling import SampledRun
 from dlhmc.runs.summary import shown_mean
+from dlhmc.theories.schwinger.theory import SchwingerSettings
 
-#: −m_c of Wilson fermions at β = 1 … 6, N_f = 2, known from large lattices to a few units of the last digit
-_CRITICAL = (0.3204, 0.1968, 0.1351, 0.1033, 0.0840, 0.0719)
+#: −m_c of Wilson fermions at β = ∞, 6 … 1, N_f = 2, known from large lattices to a few units of the last digit
+_CRITICAL = (0.0, 0.0719, 0.0840, 0.1033, 0.1351, 0.1968, 0.3204)
+#: how far L/√β and (m − m_c)√β may be apart on a line of constant physics
+_ALIKE = 0.02
 #: M_π = 2.008 m^{2/3} g^{1/3} of two light flavours in the continuum (Smilga, Phys. Rev. D 55 (1997) 443)
 _CONTINUUM = 2.008
 
@@ -22,6 +30,35 @@ class SchwingerFigures(Figures):
     axis: ClassVar[str | None] = "beta"
     moves: ClassVar[str] = "HMC with hits"
 
+    def where(self, run: ComparedRun) -> str:
+        """16×16 at β = 7, m = −0.04."""
+        settings = cast(SchwingerSettings, run.settings)
+        at = f"{'×'.join(map(str, settings.lattice))} at β = {settings.beta:g}, m = {settings.bare_mass:.4g}"
+        return at.replace("-", "−")
+
+    def judged(self, run: ComparedRun) -> str:
+        """The charge."""
+        return "topological charge"
+
+    def families(self, runs: Sequence[ComparedRun], curves: Sequence[Curve]) -> list[Family]:
+        """Lines of constant physics; what is on none, along β."""
+        lines: list[list[ComparedRun]] = []
+        for run in runs:
+            same = (line for line in lines if np.allclose(_physics(line[0]), _physics(run), rtol=0, atol=_ALIKE))
+            if (line := next(same, None)) is None:
+                lines.append(line := [])
+            line.append(run)
+        beta = Family(runs, self.axis).at
+        long = [sorted(line, key=beta) for line in lines if len(set(map(beta, line))) > 1]
+        rest = [run for line in lines if len(set(map(beta, line))) == 1 for run in line]
+        return [Family(line, self.axis) for line in long] + (super().families(rest, curves) if rest else [])
+
+    def costs(self, family: Family) -> Section:
+        """Along a line: τ_int, time and work of the best of each kind."""
+        if len(family.runs) == 1:
+            return super().costs(family)
+        return Section("What it costs along β", [line_chart(family, self), cost_table(family, self.moves)])
+
     def sampled(self, run: SampledRun) -> list[Block]:
         """The correlators, where they were measured."""
         return [] if run.summary is None or "pion" not in run.summary else [correlator_chart(run, run.summary)]
@@ -30,6 +67,34 @@ class SchwingerFigures(Figures):
         """M_π against the mass."""
         chart = pion_chart([run for run in runs if run.summary is not None])
         return [] if chart is None else [chart]
+
+
+def line_chart(family: Family, figures: SchwingerFigures) -> Chart:
+    """τ_int of the charge, time and work against β."""
+    panels = [
+        best_panel(family, in_trajectories, 1.0, f"τ_{{int}}({family.judge}) (trajectories)", figures.moves),
+        best_panel(family, in_time, 1e3, "milliseconds", figures.moves),
+    ]
+    for name in ("dirac_applications", "lu_decompositions"):
+
+        def work(entry: Entry, name: str = name) -> Quantity:
+            return entry.work_per_independent.get(name, NOTHING)
+
+        panels.append(best_panel(family, work, 1.0, f"{family.last.symbol(name)} per charge", figures.moves))
+    caption = (
+        f"The best of each kind on {'; '.join(figures.where(run) for run in family.runs)}: the autocorrelation time of "
+        "the charge, and time, applications of the Dirac operator in forces and LU decompositions of one chain for an "
+        "independent charge. Arrows: only a lower limit (95 %) is known."
+    )
+    return Chart("cost", "Cost of an independent topological charge", caption, panels)
+
+
+def _physics(run: ComparedRun) -> list[float]:
+    """What stays the same toward the continuum: L/√β of both sides, (m − m_c)√β, N_f; NaN where m_c is not known."""
+    settings = cast(SchwingerSettings, run.settings)
+    root, critical = settings.beta**0.5, critical_mass(settings.beta)
+    mass = float("nan") if critical is None else (settings.bare_mass - critical) * root
+    return [*(side / root for side in settings.lattice), mass, float(settings.flavours)]
 
 
 def correlator_chart(run: SampledRun, summary: Mapping[str, Any]) -> Chart:
@@ -79,8 +144,6 @@ def pion_chart(runs: Sequence[SampledRun]) -> Chart | None:
 
 
 def critical_mass(beta: float) -> float | None:
-    """m_c at 1 ≤ β ≤ 6, linear in 1/β between the values that are known."""
-    inverse = 1 / np.arange(1.0, 7.0)
-    if not 1 <= beta <= 6:
-        return None
-    return -float(np.interp(1 / beta, inverse[::-1], _CRITICAL[::-1]))
+    """m_c at β ≥ 1, linear in 1/β between the values that are known; beyond β = 6 as at leading order, m_c ∝ 1/β."""
+    inverse = [0.0, *(1 / known for known in range(6, 0, -1))]
+    return None if beta < 1 else -float(np.interp(1 / beta, inverse, _CRITICAL))

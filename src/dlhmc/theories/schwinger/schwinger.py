@@ -37,8 +37,8 @@ from dlhmc.theories.u1.wilson import U1
 _TURNS = ("reflection of the diagonal", "rotation")
 
 
-# What the solver tells: applications of Â or Â†, and how often it gave up.
-_APPLICATIONS, _FAILURES = "dirac_applications", "solver_failures"
+# What the solver tells: applications of Â or Â†, and how often it gave up; and what a determinant takes.
+_APPLICATIONS, _FAILURES, _DECOMPOSITIONS = "dirac_applications", "solver_failures", "lu_decompositions"
 
 
 def _no_effort(x: Links) -> Effort:
@@ -122,6 +122,10 @@ class Schwinger(U1):
     def expensive(self) -> bool:
         """Where it keeps the determinant."""
         return self.keeps_determinant
+
+    def action_effort(self, x: Links) -> Effort:
+        """One LU decomposition."""
+        return {_DECOMPOSITIONS: jnp.ones(x.shape[-1], jnp.int32)} if self.keeps_determinant else {}
 
     @property
     def kappa(self) -> float:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from dlhmc.report.figures import Figures
     from dlhmc.runs.summary import Histories
     from dlhmc.statistics import Estimate, Series
+    from dlhmc.studies.study import Preset
     from dlhmc.targets import Target
     from dlhmc.targets.contract import Observables
 
@@ -144,6 +145,8 @@ class SchwingerTheory(Theory):
         **U1Theory.symbols,
         "mass": "m",
         "susceptibility": "χ_{top}",
+        "dirac_applications": "Dirac",
+        "lu_decompositions": "LU",
         "condensate": "Re tr D^{−1}/V",
         "pion": "C_{π}(t)",
         "eta": "C_{η}(t)",
@@ -187,6 +190,13 @@ class SchwingerTheory(Theory):
         from dlhmc.theories.schwinger.figures import SchwingerFigures
 
         return SchwingerFigures()
+
+    def studies(self) -> "Mapping[str, Preset]":
+        """Learned proposals with fermions."""
+        from dlhmc.studies.study import Preset
+        from dlhmc.theories.schwinger.study import SchwingerStudy
+
+        return {self.name: Preset("learned proposals with fermions, two hours on two cores", SchwingerStudy)}
 
     def examples(self) -> "Mapping[str, Callable[[], Target]]":
         """A small lattice."""

@@ -34,7 +34,8 @@ class Hit(Kernel):
         action = self.target.local_action(proposal)
         change = action_change(state.known(self.target), action, proposal)
         acceptance, accepted, nonfinite = decide(accept_key, change)
-        return state.moved(accepted, proposal, action), Info(acceptance, accepted, change, nonfinite)
+        effort = self.target.action_effort(proposal)
+        return state.moved(accepted, proposal, action), Info(acceptance, accepted, change, nonfinite, effort)
 
 
 class InstantonHits(Alternating):

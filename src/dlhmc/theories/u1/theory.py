@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from dlhmc.kernels import Kernel
     from dlhmc.models.architecture import Architecture
     from dlhmc.report.figures import Figures
+    from dlhmc.studies.study import Preset
     from dlhmc.targets import Target
 
 
@@ -223,24 +224,15 @@ class U1Theory(Theory):
             "a trained sampler": lambda: Model.open("u1-b2").kernel(U1((4, 4), 2.0)),
         }
 
-    def resumable(self) -> "Mapping[str, Callable[..., Any]]":
-        """Reproductions."""
-        from dlhmc.theories.u1.reproduction.command import resume
+    def studies(self) -> "Mapping[str, Preset]":
+        """The paper's results."""
+        from dlhmc.theories.u1.study import PRESETS
 
-        return {"reproduce": resume}
-
-    def results(self) -> "Mapping[str, Callable[..., Any]]":
-        """Of reproductions."""
-        from dlhmc.theories.u1.reproduction.command import show_results
-
-        return {"reproduce": show_results}
+        return PRESETS
 
     def commands(self) -> Mapping[str, Any]:
-        """The demonstration and the reproduction of the paper."""
+        """The demonstration."""
         from dlhmc.cli.commands import Command
-        from dlhmc.theories.u1.commands import Demo, Reproduce
+        from dlhmc.theories.u1.commands import Demo
 
-        return {
-            "demo": Command("start", "watch frozen topology thaw, in about a minute", Demo),
-            "reproduce": Command("run", "the paper's results: train along β, compare, report", Reproduce),
-        }
+        return {"demo": Command("start", "watch frozen topology thaw, in about a minute", Demo)}

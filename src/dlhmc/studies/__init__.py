@@ -1,0 +1,1 @@
+"""Studies: trainings and comparisons that answer one question together, done part by part."""

@@ -1,0 +1,128 @@
+"""A study from start to end, part by part; what is done stays done."""
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from dlhmc.comparison import command as comparing
+from dlhmc.comparison.command import RESULTS
+from dlhmc.errors import ExitCode, UserError
+from dlhmc.machine import processes
+from dlhmc.plans.comparing import ComparePlan
+from dlhmc.plans.training import TrainPlan
+from dlhmc.report.command import report
+from dlhmc.report.comparisons import ComparedRun
+from dlhmc.report.costs import cost_table
+from dlhmc.report.curves import read_curves
+from dlhmc.report.families import Family
+from dlhmc.report.figures import grouped
+from dlhmc.runs.directory import RunDirectory, new_run, old_run, open_run
+from dlhmc.runs.loop import PLAIN, ExecutionOptions
+from dlhmc.runs.progress import format_duration
+from dlhmc.studies.study import Part, Study, StudyPlan
+
+KIND, REPORT, TABLES = "reproduce", "report.html", "tables"
+Plans = Sequence[tuple[Part, TrainPlan | ComparePlan]]
+
+
+def reproduce(plan: StudyPlan, path: Path, console: Console, *, quiet: bool = False) -> ExitCode:
+    """Everything, in a new directory."""
+    RunDirectory(path).refuse_if_taken()
+    # What cannot run is refused before the first hour is spent.
+    if plan.study.curves is not None:
+        read_curves(Path(plan.study.curves))
+    plans = planned(plan.study, path)
+    with new_run(KIND, plan.table(), path):
+        return _run(plan.study, plans, path, console, quiet=quiet)
+
+
+def resume(path: Path, console: Console, options: ExecutionOptions | None = None) -> ExitCode:
+    """Go on with what is not done yet."""
+    options = options or PLAIN
+    if options._replace(quiet=False) != PLAIN or processes.several():
+        raise UserError("A reproduction runs in one process on one device, without limits: leave such options out.")
+    with old_run(KIND, path) as (directory, table):
+        study = StudyPlan.from_table(table, str(directory.config)).study
+        return _run(study, planned(study, path), path, console, quiet=options.quiet)
+
+
+def show_results(path: Path, console: Console) -> dict[str, Any]:
+    """The comparisons that are done, by their rows."""
+    directory, table = open_run(KIND, path)
+    study = StudyPlan.from_table(table, str(directory.config)).study
+    results = {}
+    for part in study.parts():
+        if (path / part.name / RESULTS).exists():
+            console.print(study.place(part.row), style="bold", highlight=False)
+            results[part.row] = comparing.show_results(path / part.name, console)
+    if not results:
+        raise UserError(f"{path} has no results yet: go on with 'dlhmc resume {path}'.")
+    return results
+
+
+def planned(study: Study, path: Path) -> Plans:
+    """All parts, with the models that they find in the directory by then."""
+    parts = list(study.parts())
+    trained = {part.name: str((path / part.name).resolve()) for part in parts if part.kind == "train"}
+
+    def plan(part: Part) -> TrainPlan | ComparePlan:
+        if part.kind == "compare":
+            models = tuple(trained.get(name, name) for name in part.table["model"])
+            return ComparePlan.from_table({**part.table, "model": models})
+        model: Any = part.table.get("model")
+        return TrainPlan.from_table({**part.table, "model": trained.get(model, model)})
+
+    return [(part, plan(part)) for part in parts]
+
+
+def _run(study: Study, plans: Plans, path: Path, console: Console, *, quiet: bool) -> ExitCode:
+    shown = Console(quiet=True) if quiet else console
+    for number, (part, plan) in enumerate(plans, start=1):
+        left = sum(other.seconds for other, _ in plans[number - 1 :] if not _is_done(other, path))
+        heading = f"[{number}/{len(plans)}] {part.title}"
+        if _is_done(part, path):
+            shown.print(f"{heading}: done before", markup=False, highlight=False, style="dim")
+            continue
+        shown.print(f"{heading}   at most {format_duration(left)} left", markup=False, highlight=False, style="bold")
+        try:
+            code = _do(plan, path / part.name, console, ExecutionOptions(quiet=quiet))
+        except KeyboardInterrupt:  # while a part is being prepared
+            code = ExitCode.INTERRUPTED
+        if code is not ExitCode.OK:
+            shown.print(f"go on with  dlhmc resume {path}", markup=False, highlight=False, soft_wrap=True)
+            return code
+    compared = {part.row: ComparedRun.open(path / part.name) for part, _ in plans if part.kind == "compare"}
+    families = grouped(list(compared.values()), ())
+    _write_costs(study, compared, families[0][0].moves, path / TABLES)
+    report([path], path / REPORT, shown, None if study.curves is None else Path(study.curves))
+    for figures, family in families:
+        if (answer := figures.headline(family.last)) is not None:
+            shown.print(answer, highlight=False, markup=False)
+    return ExitCode.OK
+
+
+def _is_done(part: Part, path: Path) -> bool:
+    run = path / part.name
+    if part.kind == "train":
+        return RunDirectory(run).summary.exists()
+    return (run / RESULTS).exists() and not ComparedRun.open(run).results.interrupted
+
+
+def _do(plan: TrainPlan | ComparePlan, run: Path, console: Console, options: ExecutionOptions) -> ExitCode:
+    """Start, or go on with training; a comparison starts anew, because its samplers have to run side by side."""
+    if isinstance(plan, TrainPlan) and RunDirectory(run).checkpoints.exists():
+        return TrainPlan.resume(run, console, options)
+    if run.exists():
+        shutil.rmtree(run)
+    return plan.run(run, console, options)[1]
+
+
+def _write_costs(study: Study, compared: dict[str, ComparedRun], moves: str, folder: Path) -> None:
+    """One row for each comparison as CSV and Markdown; those of all samplers are with the comparisons."""
+    table = cost_table(Family(list(compared.values())), moves, study.column or "target", list(compared))
+    folder.mkdir(exist_ok=True)
+    (folder / "cost.md").write_text(table.markdown(), encoding="utf-8")
+    (folder / "cost.csv").write_text(table.comma_separated(), encoding="utf-8")
