@@ -16,7 +16,10 @@ from dlhmc.theories.u1.theory import U1Theory
 
 _PAPER = U1Theory.presets["paper"]
 # From here on dense networks start from layers that act in one place; below, to heat everything alike does better.
-_FROZEN_FROM = 5.5
+_FROZEN_FROM = 4.5
+# Trained below this β, such layers may end up heating their window instead of opening a hole in it; trained here, they
+# serve from _FROZEN_FROM on.
+_HOLE_FROM = 7.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,7 +46,7 @@ class U1Study(CouplingStudy):
     """training steps of local layers, and of the layers that dense networks take over"""
     dense_steps: Count = 100
     """training steps of dense networks after that"""
-    budgets: Annotated[tuple[Positive, ...], Meta(min_length=1)] = (45.0, 45.0, 60.0, 120.0, 300.0, 900.0)
+    budgets: Annotated[tuple[Positive, ...], Meta(min_length=1)] = (60.0, 60.0, 120.0, 180.0, 300.0, 900.0)
     """seconds for the comparison at each coupling; one number serves for all"""
 
     def __post_init__(self) -> None:
@@ -98,7 +101,7 @@ class U1Study(CouplingStudy):
         base = _taken_over(beta)
         own: dict[str, dict[str, Any]] = {
             "local": small,
-            "weighted": small | {"symmetric": True},
+            "weighted": small | {"symmetric": True, "beta": max(beta, _HOLE_FROM)},
             "uniform": {"step_size": 0.2, "anneal": 0.7},
             "dense": {
                 "model": _beside_name(beta, base),
