@@ -60,6 +60,7 @@ def test_a_kernel_with_a_state_and_an_info_of_its_own(tmp_path):
     samples = dlhmc.sample(kernel, out=tmp_path / "run", **amount)
     assert np.all(samples.data["iterations"] == 7)
     assert "iterations" not in samples.observables
+    assert samples.summary()["kernel_figures"] == {"iterations": 7}
     with np.load(tmp_path / "run" / "checkpoints" / "35.npz") as saved:
         assert {".state.x", ".state.action"} <= set(saved.files)
     (tmp_path / "run" / "checkpoints" / "35.npz").unlink()
@@ -150,7 +151,7 @@ def test_a_fast_force_inside_of_a_slow_one():
 
     @eqx.filter_jit
     def trajectory(x, v, steps, inner):
-        return integrate(target, INTEGRATORS["leapfrog"], x, v, 1 / steps.astype(x.dtype), steps, inner)
+        return integrate(target, INTEGRATORS["leapfrog"], x, v, 1 / steps.astype(x.dtype), steps, inner)[:2]
 
     errors = []
     for steps in (10, 20):

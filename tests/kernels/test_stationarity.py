@@ -84,7 +84,7 @@ class StaleMomentum(HMC):
     def step(self, key, state):
         x = state.x
         v = self.target.geometry.momentum(jax.random.key(123), x.shape[-1], x.dtype)
-        x_new, v_new = integrate(self.target, self.integrator, x, v, self.step_size, self.steps)
+        x_new, v_new, _ = integrate(self.target, self.integrator, x, v, self.step_size, self.steps)
         change = energy_change(self.target, (x, v), (x_new, v_new))
         _, info = super().step(key, state)
         accepted = rng.uniform(key, change.shape, change.dtype) < jnp.exp(-change)
@@ -100,7 +100,7 @@ class Decides(HMC):
     def step(self, key, state):
         momentum_key, accept_key = jax.random.split(key)
         v = self.target.geometry.momentum(momentum_key, state.x.shape[-1], state.x.dtype)
-        x, w = integrate(self.target, self.integrator, state.x, v, self.step_size, self.steps)
+        x, w, _ = integrate(self.target, self.integrator, state.x, v, self.step_size, self.steps)
         change = energy_change(self.target, (state.x, v), (x, w))
         accepted = self.accepts(rng.uniform(accept_key, change.shape, change.dtype), change)
         _, info = super().step(key, state)
@@ -135,7 +135,7 @@ class PotentialOnly(HMC):
     def step(self, key, state):
         momentum_key, accept_key = jax.random.split(key)
         v = self.target.geometry.momentum(momentum_key, state.x.shape[-1], state.x.dtype)
-        x, _ = integrate(self.target, self.integrator, state.x, v, self.step_size, self.steps)
+        x, _, _ = integrate(self.target, self.integrator, state.x, v, self.step_size, self.steps)
         change = self.target.action(x) - self.target.action(state.x)
         _, info = super().step(key, state)
         accepted = rng.uniform(accept_key, change.shape, change.dtype) < jnp.exp(-change)

@@ -57,12 +57,13 @@ def summarised(tmp_path):
 
     def run(records, quantities=QUANTITIES, **attributes):
         made = history(tmp_path / "history.zarr", records, quantities, **attributes)
-        summary = summarise({"kernel": "made up"}, quantities, stored(made, ROWS), 4, 1.0)
+        measured = MeasuredSoFar(made, ROWS, ROWS, 1.0, None, None)
+        summary = measured.summarised()[1]
         assert json.loads(json.dumps(summary, allow_nan=False)) == summary
         screen = io.StringIO()
         console = Console(file=screen, width=100, force_terminal=True, color_system="standard")
         show(summary, quantities, console)
-        samples = Samples(dataset(MeasuredSoFar(made, ROWS, ROWS, 1.0, None, None)))
+        samples = Samples(dataset(measured))
         assert samples.summary() == summary
         return summary, samples, screen.getvalue()
 

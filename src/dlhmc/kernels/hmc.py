@@ -10,7 +10,7 @@ from jaxtyping import Array, ArrayLike, Float, Int, Key
 from dlhmc.errors import Setting, UserError
 from dlhmc.geometry.contract import Field, Momentum, real_dtype
 from dlhmc.kernels.contract import Info, Kernel, RoundTrip, State
-from dlhmc.kernels.integrators import INTEGRATORS, Integrator, integrate_counted
+from dlhmc.kernels.integrators import INTEGRATORS, Integrator, integrate
 from dlhmc.kernels.metropolis import decide, select
 from dlhmc.numerics.leaves import leaf
 from dlhmc.targets.contract import Effort, Target, energy_change
@@ -78,7 +78,7 @@ class HMC(Kernel):
         return State(x), Info(acceptance, accepted, change, nonfinite, effort)
 
     def _integrate(self, target: Target, x: Field, v: Momentum) -> tuple[Field, Momentum, Effort]:
-        return integrate_counted(target, self.integrator, x, v, self.step_size, self.steps, self.inner_steps)
+        return integrate(target, self.integrator, x, v, self.step_size, self.steps, self.inner_steps)
 
     @property
     def leapfrog_steps(self) -> int:

@@ -51,13 +51,8 @@ class SamplerSettings(Settings):
         super().__post_init__()
         if (self.kernel == "dlhmc") != (self.model is not None):
             if self.kernel != "hmc":
-                raise UserError(
-                    "A learned kernel needs a model and others have none: give ",
-                    Setting("model"),
-                    " or ",
-                    Setting("kernel"),
-                    ".",
-                )
+                either = f"{Setting('model')} or {Setting('kernel')}"
+                raise UserError(f"A learned kernel needs a model and others have none: give {either}.")
             object.__setattr__(self, "kernel", "dlhmc")
         if self.alternate is not None and self.model is None:
             raise UserError(

@@ -112,7 +112,7 @@ def _step_by_step(hmc: HMC) -> Way:
 
     def way(target: Target, x: Field, v: Momentum) -> Phase:
         def step(xv: tuple[Field, Momentum], _: None) -> tuple[tuple[Field, Momentum], Phase]:
-            x, v = integrate(target, hmc.integrator, *xv, hmc.step_size, jnp.int32(1))
+            x, v = integrate(target, hmc.integrator, *xv, hmc.step_size, jnp.int32(1))[:2]
             return (x, v), Phase(x, v, jnp.zeros(x.shape[-1], v.dtype))
 
         return jax.lax.scan(step, (x, v), None, length=number)[1]

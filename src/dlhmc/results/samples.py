@@ -14,7 +14,7 @@ from rich.console import Console
 from dlhmc.errors import UserError
 from dlhmc.runs.directory import require_newest
 from dlhmc.runs.history import CONFIGURATIONS, diagnostics_of
-from dlhmc.runs.sampling import MeasuredSoFar, derived_figures, description, open_measured
+from dlhmc.runs.sampling import EXACT, MeasuredSoFar, derived_figures, description, open_measured, summary_of
 from dlhmc.runs.summary import (
     Histories,
     Quantities,
@@ -25,7 +25,6 @@ from dlhmc.runs.summary import (
     show_observables,
     show_values,
     show_warnings,
-    summarise,
     summarise_observables,
     unconverged,
 )
@@ -38,7 +37,6 @@ _LABELS = {
     "energy_change": "ΔH − log|J| of the proposal",
     "nonfinite": "whether the proposal was not finite, and rejected",
 }
-_EXACT = "exact_"
 
 
 def _whole(data: xr.Dataset, name: str) -> NDArray[Any]:
@@ -138,20 +136,20 @@ class Measurements:
         """Rank-normalised split R̂ of an observable; below 1.01 chains are taken for converged."""
         return self._for_each(name, split_rhat)
 
-    def _what(self) -> dict[str, Any]:
-        about = description({str(name): value for name, value in self.data.attrs.items()})
-        return {name: value for name, value in about.items() if not name.startswith(_EXACT)}
+    @property
+    def _attributes(self) -> dict[str, Any]:
+        return {str(name): value for name, value in self.data.attrs.items()}
 
     def summary(self) -> dict[str, Any]:
         """All results as one table of plain numbers; of a single configuration, all that was measured."""
-        histories = _histories(self.data)
+        attributes, histories = self._attributes, _histories(self.data)
+        about, derived = describe_histories(description(attributes), histories), derived_figures(attributes, histories)
         if histories.shape == (1, 1):
             values = {name: {"mean": self.series(name)[0, ..., 0].tolist(), "error": None} for name in self.observables}
-            derived = derived_figures(self.data.attrs, histories)
-            return describe_histories(self._what(), histories) | values | derived | {"warnings": []}
+            return about | values | derived | {"warnings": []}
         taus = autocorrelation_times(self._quantities, histories)
-        found = summarise_observables(self._quantities, histories, taus) | derived_figures(self.data.attrs, histories)
-        return describe_histories(self._what(), histories) | found | {"warnings": unconverged(found, self._quantities)}
+        found = summarise_observables(self._quantities, histories, taus)
+        return about | found | derived | {"warnings": unconverged(found, self._quantities)}
 
     def show(self, console: Console | None = None) -> None:
         """Print the results beside the exact values."""
@@ -188,10 +186,8 @@ class Samples(Measurements):
 
     def summary(self) -> dict[str, Any]:
         """All results as one table, that of summary.json."""
-        steps, seconds = int(self.data.attrs["leapfrog_steps"]), float(self.data.attrs["seconds"])
-        histories = _histories(self.data)
-        summary = summarise(self._what(), self._quantities, histories, steps, seconds)
-        return summary | derived_figures(self.data.attrs, histories)
+        attributes = self._attributes
+        return summary_of(attributes, self._quantities, _histories(self.data), float(attributes["seconds"]))
 
     def save_configurations(self, folder: str | Path, format: str, run: str = "run") -> int:
         """Write the configurations that were kept to files that others read, one for each chain and configuration.
@@ -234,7 +230,7 @@ def dataset(measured: MeasuredSoFar) -> xr.Dataset:
     if measured.step_size is not None:
         found["step_size"] = measured.step_size
     exact = Quantities.read(found, "The history").exact
-    numbers = {f"{_EXACT}{name}": value for name, value in exact.items() if np.ndim(value) < 2}  # as netCDF wants it
+    numbers = {f"{EXACT}{name}": value for name, value in exact.items() if np.ndim(value) < 2}  # as netCDF wants it
     return xr.Dataset(variables, coordinates, found | numbers)
 
 

@@ -50,7 +50,8 @@ class Precision:
         if other is None:
             return self
         checks, *pairs = zip(dataclasses.astuple(self), dataclasses.astuple(other), strict=True)
-        return Precision(sum(checks), *(None if None in pair else max(pair) for pair in pairs))
+        largest: list[Any] = [None if None in pair else max(pair) for pair in pairs]
+        return Precision(sum(checks), *largest)
 
     def __str__(self) -> str:
         acceptance = ""

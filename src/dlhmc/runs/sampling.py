@@ -40,6 +40,8 @@ from dlhmc.targets.contract import ExactDraws, Target
 # Records of a chunk wait in memory until it is done: at most this many numbers of each kind.
 _BUFFER_NUMBERS = 2**19
 _CAPACITY = 4096
+#: what names of exact values begin with in a dataset
+EXACT = "exact_"
 # What a history says about itself beside what ran.
 _NOT_DESCRIBING = frozenset(
     (
@@ -152,7 +154,7 @@ def show_results(path: Path, console: Console) -> dict[str, Any]:
     lost = [f"damaged, so these are the results of an earlier checkpoint: {problem}" for problem in problems]
     for text in lost:
         console.out(text, style="red", highlight=False)
-    quantities, summary = summary_of(found)
+    quantities, summary = found.summarised()
     show(summary, quantities, console)
     if found.rows < found.wanted:
         console.print(f"not finished: {found.rows} of {found.wanted} trajectories")
@@ -171,18 +173,27 @@ class MeasuredSoFar(NamedTuple):
     #: of the trajectories that are measured, for kernels that have one
     step_size: float | None
 
+    def summarised(self) -> tuple[Quantities, dict[str, Any]]:
+        """How to read the rows, and all that they tell."""
+        attributes, histories = self.history.attributes, stored(self.history, self.rows)
+        quantities = Quantities.read(attributes, "The history")
+        return quantities, summary_of(attributes, quantities, histories, self.seconds, self.precision)
 
-def summary_of(found: MeasuredSoFar) -> tuple[Quantities, dict[str, Any]]:
-    """How to read the rows, and all that they tell."""
-    attributes = found.history.attributes
-    quantities = Quantities.read(attributes, "The history")
-    what, steps = description(attributes), attributes["leapfrog_steps"]
-    histories = stored(found.history, found.rows)
-    summary = summarise(what, quantities, histories, steps, found.seconds, found.precision)
+
+def summary_of(
+    attributes: Mapping[str, Any],
+    quantities: Quantities,
+    histories: Histories,
+    seconds: float,
+    precision: Precision | None = None,
+) -> dict[str, Any]:
+    """All that the histories of a run tell, from what they say about themselves."""
+    what, steps = description(attributes), int(attributes["leapfrog_steps"])
+    summary = summarise(what, quantities, histories, steps, seconds, precision)
     summary |= kernel_figures(diagnostics_of(attributes), histories) | derived_figures(attributes, histories)
     if (theory := known_theory(attributes)) is not None:
         summary["warnings"] += theory.warnings(histories)
-    return quantities, summary
+    return summary
 
 
 def derived_figures(attributes: Mapping[str, Any], histories: Histories) -> dict[str, Any]:
@@ -199,7 +210,7 @@ def derived_figures(attributes: Mapping[str, Any], histories: Histories) -> dict
 
 def description(attributes: Mapping[str, Any]) -> dict[str, Any]:
     """What ran, in words and numbers, from what a history says about itself."""
-    return {name: value for name, value in attributes.items() if name not in _NOT_DESCRIBING}
+    return {k: v for k, v in attributes.items() if k not in _NOT_DESCRIBING and not k.startswith(EXACT)}
 
 
 class _Notes(TypedDict):
@@ -483,7 +494,7 @@ class Sampling(Work):
             console.print(f"step size {self.step_size:.4g}{tuned}", highlight=False)
         # What was written is what the disk gives back.
         require_history(self._amounts, self.history, self.total, self.checkpoint()[1])
-        quantities, summary = summary_of(self.so_far)
+        quantities, summary = self.so_far.summarised()
         write_json(self._directory.summary, summary, self._directory.identity())
         if self._show_results:
             show(summary, quantities, console)

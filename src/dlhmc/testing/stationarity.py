@@ -12,7 +12,7 @@ from scipy import stats
 
 from dlhmc.geometry.contract import Field, PerChain, real_dtype
 from dlhmc.kernels.contract import Kernel
-from dlhmc.targets.contract import ExactDraws, Target
+from dlhmc.testing.checks import evaluate
 
 # Combinations of functions are left out that are no more normal than an event that comes about in fewer chains.
 _FEWEST = 10
@@ -53,7 +53,7 @@ def check_stationarity(kernel: Kernel, *, steps: int = 10, chains: int = 10_000,
     start, run_key = exact_start(kernel, chains, seed)
     x, weight, acceptance = _walk(kernel, start, run_key, jnp.asarray(np.int32(steps)))
     exact = kernel.target.exact()
-    values = [_evaluate(kernel.target, y) for y in (start, x)]
+    values = [evaluate(kernel.target.test_functions, y) for y in (start, x)]
     names = sorted(values[0].keys() & exact.keys())
     means = np.array([[exact[name]] for name in names])
     before, after = (np.stack([np.asarray(v[name], np.float64) for name in names]) for v in values)
@@ -108,17 +108,7 @@ def exact_start(kernel: Kernel, chains: int, seed: int) -> tuple[Field, Key[Arra
     if draws is None:
         raise ValueError("exactness can be tested for targets with exact draws only")
     start_key, run_key = jax.random.split(jax.random.key(seed))
-    return _draw(draws, start_key, chains, jnp.dtype(jnp.result_type(float))), run_key
-
-
-@eqx.filter_jit
-def _draw(draws: ExactDraws, key: Key[Array, ""], chains: int, dtype: jnp.dtype) -> Field:
-    return draws.draw(key, chains, dtype)
-
-
-@eqx.filter_jit
-def _evaluate(target: Target, x: Field) -> dict[str, PerChain]:
-    return target.test_functions(x)
+    return evaluate(draws.draw, start_key, chains, jnp.dtype(jnp.result_type(float))), run_key
 
 
 def bounded_weight(energy_change: PerChain) -> PerChain:

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array
 
 from dlhmc.geometry import Field, FlatSpace, Momentum, Torus
-from dlhmc.layers import Phase, PositionRule, Trajectory
+from dlhmc.layers import PositionRule, Trajectory
 from dlhmc.numerics.leaves import in_double
 from dlhmc.targets.contract import Target
 from dlhmc.testing.checks import Checked, Problems, as_numbers, evaluate, example, momentum, run_checks
@@ -26,24 +26,14 @@ def with_random_weights(tree: T, scale: float, seed: int = 3) -> T:
     return moved
 
 
-@eqx.filter_jit
-def _forward(trajectory: Trajectory, target: Target, x: Field, v: Momentum) -> Phase:
-    return trajectory.forward(target, x, v)
-
-
-@eqx.filter_jit
-def _inverse(trajectory: Trajectory, target: Target, x: Field, v: Momentum) -> Phase:
-    return trajectory.inverse(target, x, v)
-
-
 def round_trip(trajectory: Trajectory, target: Target, x: Field, v: Momentum, tolerance: float = 1e-12) -> Problems:
     """There and back, in both directions, with opposite log|J|."""
     for there, back, way in (
-        (_forward, _inverse, "forward then inverse"),
-        (_inverse, _forward, "inverse then forward"),
+        (trajectory.forward, trajectory.inverse, "forward then inverse"),
+        (trajectory.inverse, trajectory.forward, "inverse then forward"),
     ):
-        middle = there(trajectory, target, x, v)
-        end = back(trajectory, target, middle.x, middle.v)
+        middle = evaluate(there, target, x, v)
+        end = evaluate(back, target, middle.x, middle.v)
         size = max(1.0, float(jnp.abs(middle.v).max()), float(jnp.abs(middle.x).max()))
         errors = {
             "x": float(jnp.abs(evaluate(target.geometry.difference, x, end.x)).max()),

@@ -20,7 +20,7 @@ step = eqx.filter_jit(lambda kernel, key, state: kernel.step(key, state))
 
 
 def trajectory(target, x, v, step_size, steps, integrator="leapfrog"):
-    return compiled(target, INTEGRATORS[integrator], x, v, jnp.asarray(step_size, v.dtype), jnp.int32(steps))
+    return compiled(target, INTEGRATORS[integrator], x, v, jnp.asarray(step_size, v.dtype), jnp.int32(steps))[:2]
 
 
 def phase_space(target, chains, dtype=jnp.float64):

@@ -202,10 +202,7 @@ class LatticeTransformation(eqx.Module):
 
     def _steps(self) -> list[tuple[Bool[Array, ""], Callable[[Links, Links], tuple[Links, Links]]]]:
         """Those between centre and translation, and whether they are taken; each is its own inverse."""
-        swaps = [
-            lambda x, m, pair=pair: (transpose(x, *pair), transpose(m, *pair))  # type: ignore[misc]
-            for pair in self.pairs
-        ]
+        swaps = [lambda x, m, pair=pair: (transpose(x, *pair), transpose(m, *pair)) for pair in self.pairs]
         mirrors = [functools.partial(reflect, axis=axis) for axis in range(len(self.shift))]
         return [
             (self.conjugated, conjugate),
