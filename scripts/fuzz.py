@@ -57,10 +57,10 @@ from dlhmc.runs.metrics import MetricsFile
 from dlhmc.runs.sampling import require_history
 from dlhmc.settings import read_table, to_toml
 from dlhmc.storage.files import fingerprint, sealed, write_arrays
+from dlhmc.studies.study import StudyPlan
 from dlhmc.theories import registry
 from dlhmc.theories.gauge import files as gauge
 from dlhmc.theories.gauge.files import ildg, lime, nersc
-from dlhmc.theories.u1.reproduction.settings import ReproduceSettings
 from dlhmc.theories.u1.theory import U1Settings
 
 MOST_SECONDS, MOST_MEGABYTES = 60, 400
@@ -507,7 +507,6 @@ of_checkpoint = archive_of_stranger("record", ["notes", "notes", "notes", "kinds
 def subjects(directory: Path) -> list[Subject]:
     """All kinds of files that commands load."""
     made: list[Subject] = []
-    registry.results()  # imports what shows results of theories' own runs
     for make in (configurations, model_files, gauge_files, sampled, trained, compared):
         made += make(directory / make.__name__)
     return made
@@ -520,7 +519,7 @@ def configurations(path: Path) -> Iterator[Subject]:
         SamplePlan: {},
         TrainPlan: {"radii": (0.0, 1.0)},
         ComparePlan: {"model": ("a",)},
-        ReproduceSettings: {"betas": (2.0,), "budgets": (1.0,)},
+        StudyPlan: {"betas": (2.0,), "budgets": (1.0,)},
     }
     for kind, given in kinds.items():
         file = path / f"{kind.__name__}.toml"

@@ -30,6 +30,7 @@ ROOMS = (
     ("results",),
     ("plans",),
     ("report",),
+    ("studies",),
     ("cli", "api"),
 )
 FLOOR = {room: floor for floor, rooms in enumerate(ROOMS) for room in rooms}

@@ -145,7 +145,7 @@ def test_what_makes_no_sense_is_refused_with_one_sentence(table, reason):
 def test_headers_are_those_of_the_theory():
     entry = an_entry(tau_int={"charge": a_time()}, observables={"charge_squared": an_entry()["observables"]["energy"]})
     results = from_json(a_table(entry, target={"target": "u1", "lattice": [8, 8], "beta": 2.0}))
-    costs, _, observables = sections(results)
+    costs, _, observables, _ = sections(results)
     assert costs.header[1] == "τ(Q_{ℤ})"
     assert observables.header[-1] == "⟨Q_{ℤ}^{2}⟩"
     assert "8×8  β = 2  4 chains" in markdown(results)
@@ -167,7 +167,9 @@ def test_the_cheapest_stands_first_and_nothing_is_cut_off_at_80_columns():
         costing("model u1-b7", 5.0, kind="model", network_flops=108_000),
     ]
     results = from_json(a_table(*entries, best_in_time="omelyan 4/18"))
-    costs, trajectories, _ = sections(results)
+    costs, trajectories, _, told = sections(results)
+    assert told.header == ("sampler", "moves", "solutions", "solutions/indep.")
+    assert told.rows[0][1:] == ("0.5", "20", "80(4)")
     assert [row[0] for row in costs.rows] == [
         "model u1-b7",
         "leapfrog 0.25/4 + 1 hit",

@@ -183,6 +183,12 @@ def in_time(entry: Entry) -> Quantity:
     return entry.seconds_per_independent
 
 
+def work_of(entries: Sequence[Entry]) -> list[str]:
+    """The names of work that any sampler did."""
+    names = dict.fromkeys(name for entry in entries for name in entry.work_per_independent)
+    return [name for name in names if any(entry.kernel_figures.get(name) for entry in entries)]
+
+
 def cheapest(entries: Iterable[Entry], kind: str, cost: Callable[[Entry], Quantity]) -> Entry | None:
     """Which one of a kind costs least.
 

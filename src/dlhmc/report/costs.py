@@ -4,7 +4,7 @@ import dataclasses
 import itertools
 from collections.abc import Callable, Iterable, Sequence
 
-from dlhmc.comparison.results import NOTHING, Entry, Quantity, in_steps, in_time
+from dlhmc.comparison.results import NOTHING, Entry, Quantity, in_steps, in_time, work_of
 from dlhmc.comparison.table import shown
 from dlhmc.report.charts import BLACK, BLUE, GREEN, GREY, SKY, VERMILION, Chart, Marker, Panel, Series, Table
 from dlhmc.report.comparisons import MODEL_COLOURS, ComparedRun, in_words, label
@@ -173,8 +173,7 @@ def cost_table(family: Family, moves: str, column: str = "", rows: Sequence[str]
     headers = {"hmc": "HMC", "move": moves, "model": "trained"}
     kinds = [kind for kind in headers if any(run.of_kind(kind) for run in family.runs)]
     places = rows or [f"{family.at(run):g}" for run in family.runs]
-    entries = [entry for run in family.runs for entry in run.results.entries]
-    work = list(dict.fromkeys(name for entry in entries for name in entry.work_per_independent))
+    work = work_of([entry for run in family.runs for entry in run.results.entries])
     cells = []
     for place, run in zip(places, family.runs, strict=True):
         fewest, quickest = ([run.best(kind, cost) for kind in kinds] for cost in (in_steps, in_time))

@@ -39,7 +39,9 @@ def test_learned_proposals_and_hmc_in_turn(run):
     work = samples.data["dirac_applications"].values
     assert (work >= 9).all()
     figures = summary["kernel_figures"]
-    assert figures == pytest.approx({"dirac_applications": work.mean(), "moves": moves.mean(), "solver_failures": 0})
+    expected = {"dirac_applications": work.mean(), "moves": moves.mean(), "solver_failures": 0}
+    # Determinants of the configuration after HMC, and of two proposals.
+    assert figures == pytest.approx(expected | {"lu_decompositions": 3})
     assert "solver" not in " ".join(summary["warnings"])
 
 

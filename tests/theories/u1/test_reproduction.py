@@ -22,16 +22,17 @@ from dlhmc.report.comparisons import ComparedRun
 from dlhmc.report.contents import build_page, drawn
 from dlhmc.runs.directory import RunDirectory, read_json, write_json
 from dlhmc.settings import read_table
+from dlhmc.studies.command import planned, reproduce, resume
+from dlhmc.studies.study import StudyPlan
 from dlhmc.theories.u1 import exact as u1_exact
 from dlhmc.theories.u1.figures import U1Figures
-from dlhmc.theories.u1.reproduction.command import reproduce, resume
-from dlhmc.theories.u1.reproduction.settings import ReproduceSettings
+from dlhmc.theories.u1.study import U1Study
 
 # Training, comparing and reporting, which it puts together, have tests of their own; this takes longest to set up.
 pytestmark = pytest.mark.slow
 
 PAPER = Path(__file__).parents[3] / "docs" / "results" / "paper-curves.toml"
-SETTINGS = ReproduceSettings(
+STUDY = U1Study(
     lattice=(4, 4),
     betas=(2.0,),
     leapfrog_steps=(2,),
@@ -64,7 +65,7 @@ def finished(tmp_path_factory):
     thread = threading.Thread(target=interrupt_after_the_first_part)
     thread.start()
     try:
-        code = reproduce(SETTINGS, path, silent, quiet=True)
+        code = reproduce(StudyPlan("cpu", STUDY), path, silent, quiet=True)
     finally:
         finished_early.set()
         thread.join()
@@ -188,12 +189,6 @@ def test_the_headline_names_limits_as_limits(finished):
     assert ">" not in text
 
 
-def test_conditions_that_it_would_ignore_are_refused(finished, capsys):
-    for options in (["--devices", "2"], ["--time-limit", "5m"]):
-        assert cli.run(["resume", str(finished[0]), *options]) == ExitCode.BAD_INPUT
-        assert "one process on one device" in capsys.readouterr().err
-
-
 def test_reports_of_nothing_are_refused(tmp_path, capsys):
     assert cli.run(["report"]) == ExitCode.BAD_INPUT
     assert "give at least one directory" in capsys.readouterr().err
@@ -225,55 +220,58 @@ def test_damaged_results_are_named(finished, tmp_path, capsys):
 )
 def test_settings_that_cannot_run_are_refused_at_once(settings, complaint):
     with pytest.raises(UserError) as found:
-        ReproduceSettings(**{"betas": (2.0, 3.0), "budgets": (1.0,), **settings})
+        U1Study(**{"betas": (2.0, 3.0), "budgets": (1.0,), **settings})
     assert found.value.on_command_line().startswith(f"{complaint} is ")
 
 
 def test_what_cannot_run_leaves_no_directory_behind(tmp_path):
     """Neither may it be found out after the first hour."""
-    settings = dataclasses.replace(SETTINGS, curves=str(tmp_path / "nowhere.toml"))
+    study = dataclasses.replace(STUDY, curves=str(tmp_path / "nowhere.toml"))
     with pytest.raises(UserError, match=r"nowhere\.toml"):
-        reproduce(settings, tmp_path / "run", Console(quiet=True))
+        reproduce(StudyPlan("cpu", study), tmp_path / "run", Console(quiet=True))
     assert not (tmp_path / "run").exists()
 
 
+def plans(path, **settings):
+    return {part.name: plan for part, plan in planned(U1Study(budgets=(1.0,), **settings), path)}
+
+
 def test_each_coupling_begins_with_the_parameters_of_the_one_before(tmp_path):
-    settings = ReproduceSettings(betas=(2.0, 3.0), budgets=(1.0,))
-    parts = {"first": settings.training(0, 2, None), "second": settings.training(1, 2, tmp_path / "first")}
-    assert parts["first"].objective.model is None
-    assert parts["second"].objective.model == str(tmp_path / "first")
-    assert [part.target.beta for part in parts.values()] == [2.0, 3.0]
-    assert [part.amounts.steps for part in parts.values()] == [2000, 1000]
+    found = plans(tmp_path, betas=(2.0, 3.0), leapfrog_steps=(2,), beside=())
+    assert list(found) == ["train-b2-n2", "compare-b2", "train-b3-n2", "compare-b3"]
+    first, second = found["train-b2-n2"], found["train-b3-n2"]
+    assert first.objective.model is None
+    assert second.objective.model == str(tmp_path / "train-b2-n2")
+    assert [plan.target.beta for plan in (first, second)] == [2.0, 3.0]
+    assert [plan.amounts.steps for plan in (first, second)] == [2000, 1000]
     # Parameters are values at radii: those of the last coupling serve for all.
-    assert parts["first"].architecture.radii == parts["second"].architecture.radii
-    assert parts["first"].architecture.radii[-1] == pytest.approx(3 * 3.0**0.5)
+    assert first.architecture.radii == second.architecture.radii
+    assert first.architecture.radii[-1] == pytest.approx(3 * 3.0**0.5)
 
 
 def test_samplers_beside(tmp_path):
     """Dense networks start from layers that act in one place where the charge is frozen, and from uniform ones else."""
-    settings = ReproduceSettings(betas=(2.0, 7.0), budgets=(1.0,))
-    assert settings.beside_networks(0) == ["local", "uniform", "dense"]
-    assert settings.beside_networks(1) == ["local", "weighted", "dense"]
-    dense = settings.beside_training(1, "dense", tmp_path)
+    found = plans(tmp_path, betas=(2.0, 7.0), leapfrog_steps=(2,))
+    assert list(found)[:5] == ["train-b2-n2", "train-local-b2", "train-uniform-b2", "train-dense-b2", "compare-b2"]
+    assert list(found)[5:9] == ["train-b7-n2", "train-local-b7", "train-weighted-b7", "train-dense-b7"]
+    dense = found["train-dense-b7"]
     assert dense.objective.model == str(tmp_path / "train-weighted-b7")
     assert dense.objective.symmetric
-    assert not settings.beside_training(0, "dense", tmp_path).objective.symmetric
-    models = settings.comparison(1, tmp_path).learned.model
-    assert models[-2:] == (str(tmp_path / "train-local-b7"), str(tmp_path / "train-dense-b7"))
-    assert ReproduceSettings(**ReproduceSettings.presets["paper"]).beside_networks(0) == []
+    assert not found["train-dense-b2"].objective.symmetric
+    names = ("train-b7-n2", "train-local-b7", "train-dense-b7")
+    assert found["compare-b7"].learned.model == tuple(str(tmp_path / name) for name in names)
 
 
-def test_presets_can_run():
-    for name, preset in ReproduceSettings.presets.items():
-        settings = ReproduceSettings(**preset)
-        plan = settings.training(1, settings.leapfrog_steps[0], None)
-        assert plan.target.lattice == (16, 16)
-        assert plan.schedules.beta_start == (2.0 if name == "paper" else None)
-        assert settings.comparison(1, Path("anywhere")).settings.chains == settings.chains
+def test_the_sizes_of_the_paper(tmp_path):
+    study = StudyPlan.from_table({"preset": "paper", "betas": [2.0, 3.0]}).study
+    first, compared, second, _ = (plan for _, plan in planned(study, tmp_path))
+    assert first.target.lattice == (16, 16)
+    assert (first.schedules.beta_start, second.schedules.beta_start) == (None, 2.0)
+    assert compared.settings.chains == 512
 
 
 def test_settings_come_back_from_a_file(finished):
     table = read_table(finished[0] / "config.toml")
-    assert ReproduceSettings.from_table(table) == SETTINGS
+    assert StudyPlan.from_table(table).study == STUDY
     with pytest.raises(UserError, match="did you mean 'betas'"):
-        ReproduceSettings.from_table(table | {"beta": 2.0})
+        StudyPlan.from_table(table | {"beta": 2.0})

@@ -1,36 +1,19 @@
-"""The theory's own commands: what they are told, and the demonstration at a small size."""
+"""The theory's own command, at a small size."""
 
 import io
-from pathlib import Path
 
 import pytest
 import tyro
 from rich.console import Console
 
 from dlhmc.errors import ExitCode
-from dlhmc.theories.u1.commands import Demo, Reproduce
+from dlhmc.theories.u1.commands import Demo
 from dlhmc.theories.u1.demo import demo
-from dlhmc.theories.u1.reproduction.settings import ReproduceSettings
 from dlhmc.theories.u1.theory import U1Settings
 
 
-def parsed(kind, *arguments, **default):
-    return tyro.cli(kind, args=arguments, default=kind(**default))
-
-
-def test_options_of_a_reproduction():
-    command = parsed(
-        Reproduce,
-        *("--lattice", "8", "8", "--betas", "2", "3.5", "--budgets", "9", "--network", "patch", "--curves", "c.toml"),
-        settings=ReproduceSettings(),
-    )
-    expected = {"lattice": (8, 8), "betas": (2.0, 3.5), "budgets": (9.0,), "network": "patch", "curves": "c.toml"}
-    assert command.settings == ReproduceSettings(**expected)
-    assert command.settings.default_directory == Path("runs/reproduce-8x8-seed1")
-
-
 def test_options_of_the_demonstration():
-    assert parsed(Demo, "--steps", "7") == Demo(steps=7)
+    assert tyro.cli(Demo, args=["--steps", "7"]) == Demo(steps=7)
 
 
 @pytest.mark.slow

@@ -1,0 +1,165 @@
+"""Studies as the command line and files spell them, and what is made of parts that are done."""
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import hand_made
+import pytest
+from rich.console import Console
+
+from dlhmc import cli
+from dlhmc.cli.parsing import parse
+from dlhmc.cli.runs import Reproduce
+from dlhmc.errors import ExitCode, UserError
+from dlhmc.report.comparisons import ComparedRun
+from dlhmc.runs.directory import RunDirectory, new_run
+from dlhmc.settings import read_table, to_toml
+from dlhmc.studies.command import planned, resume
+from dlhmc.studies.study import StudyPlan
+from dlhmc.theories import registry
+
+LINE = {"preset": "schwinger", "sides": (4, 6), "betas": (4.0, 9.0), "masses": (0.0, 0.0186)}
+LINE |= {"expected": (0.0, 0.0), "fermion_steps": (0, 3), "budgets": (1.0,), "steps": 5}
+
+
+@pytest.mark.parametrize("name", registry.studies())
+def test_presets_can_run(name, tmp_path):
+    """All plans can be made at once: what cannot run is known before the first hour is spent."""
+    plan = StudyPlan.from_table({"preset": name})
+    parts = planned(plan.study, tmp_path)
+    assert sum(part.kind == "compare" for part, _ in parts) == plan.study.number
+    assert len({part.name for part, _ in parts}) == len(parts)
+    found = set()
+    for part, made in parts:
+        models = made.learned.model if part.kind == "compare" else [made.objective.model]
+        # Models come along, or have been trained by then.
+        assert all(model is None or "/" not in model or Path(model).name in found for model in models)
+        found.add(part.name)
+
+
+def spelled(words):
+    return parse("reproduce", Reproduce, words.split()).plan()
+
+
+@pytest.mark.parametrize("name", registry.studies())
+def test_plans_come_back_from_a_file(name, tmp_path):
+    plan = StudyPlan.from_table({"preset": name, "seed": 5})
+    (tmp_path / "c.toml").write_text(to_toml(plan.table()))
+    assert StudyPlan.from_table(read_table(tmp_path / "c.toml")) == plan
+    assert spelled(f"--config {tmp_path / 'c.toml'}") == plan
+
+
+def test_options_depend_on_the_preset():
+    plan = spelled("--betas 2 3.5 --lattice 8 8 --budgets 9 --curves c.toml")
+    assert plan == StudyPlan.from_table({"betas": (2.0, 3.5), "lattice": (8, 8), "budgets": (9.0,), "curves": "c.toml"})
+    assert plan.preset == "cpu"
+    assert plan.default_directory == Path("runs/reproduce-8x8-seed1")
+    plan = spelled("--preset u2 --train-lattice 4 4")
+    assert plan.study.train_lattice == (4, 4)
+    assert plan.default_directory == Path("runs/reproduce-u2-16x16-seed1")
+    with pytest.raises(UserError, match="no option '--masses'"):
+        spelled("--preset u2 --masses 1")
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        ("--preset nothing", "no preset 'nothing' of a study: there are cpu, paper, u2, schwinger"),
+        ("--preset u2 --betas 12 10 --budgets 1", "--betas is 12.0 10.0, but must be numbers that rise"),
+        ("--preset u2 --budgets 1 2", "--budgets is 1.0 2.0, but must be one number, or one for each of 4 comparisons"),
+        ("--preset schwinger --masses 0.1", "--masses is 0.1, but must be 6 numbers, one for each point"),
+        ("--preset schwinger --sides 16 16 16 24 32 15", "--sides is 16 16 16 24 32 15, but must be even numbers"),
+    ],
+)
+def test_wrong_options_are_one_sentence(words, complaint, tmp_path, capsys):
+    assert cli.run(["reproduce", *words.split(), "--out", str(tmp_path / "run")]) == ExitCode.BAD_INPUT
+    assert complaint in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+def compared(path, table):
+    """A comparison as one of the study would be: HMC that is frozen, hits, and a learned sampler."""
+    names = ("lattice", "beta", "mass")
+    target = {"target": "schwinger", **{name: table[name] for name in names}, "kappa": None, "flavours": 2}
+    target |= {"residual": 1e-6, "force_residual": 1e-5, "most_iterations": 100, "hasenbusch": None}
+    target |= {"expected_charge_squared": None, "lattice": list(table["lattice"])}
+
+    def work(dirac, lu=None):
+        both = {"dirac_applications": dirac, "lu_decompositions": lu}
+        done = {name: value for name, value in both.items() if value is not None}
+        per_charge = {name: hand_made.Quantity.measured(value, 1.0) for name, value in done.items()}
+        return {"kernel_figures": done, "work_per_independent": per_charge}
+
+    slow = {"slow": ("charge",)}
+    entries = [
+        hand_made.entry("leapfrog 1/4", "hmc", 900.0, error=None, **work(5000.0), **slow),
+        hand_made.entry("leapfrog 1/4 + 1 hit", "move", 6.0, **work(600.0, 24.0), **slow),
+        hand_made.entry("leapfrog 1/4 + 2× mine", "model", 3.0, **work(300.0, 18.0), **slow),
+    ]
+    hand_made.comparison(path, target, entries, whole=True)
+
+
+@pytest.fixture
+def begun(tmp_path):
+    """The directory of a study on which nothing has been done yet."""
+    plan = StudyPlan.from_table(LINE)
+    with new_run("reproduce", plan.table(), tmp_path / "study"):
+        return tmp_path / "study", list(plan.study.parts())
+
+
+def test_what_is_done_becomes_tables_and_one_page(begun, capsys):
+    path, parts = begun
+    for part in parts:
+        if part.kind == "compare":
+            compared(path / part.name, part.table)
+        else:
+            RunDirectory(path / part.name).path.mkdir()
+            RunDirectory(path / part.name).summary.write_text("{}")
+    screen = io.StringIO()
+    assert resume(path, Console(file=screen, width=300)) is ExitCode.OK
+    said = screen.getvalue()
+    assert "[1/5] train without fermions on 4×4 at β = 4: done before" in said
+    # Both points are on a line of constant physics, and the last of it is the answer.
+    assert said.count("an independent topological charge costs") == 1
+    assert "On 6×6 at β = 9, m = 0.0186 " in said
+    rows = list(csv.DictReader((path / "tables" / "cost.csv").read_text().splitlines()))
+    assert [row["target"] for row in rows] == ["4×4, β = 4, m = 0", "6×6, β = 9, m = 0.0186"]
+    assert rows[0]["trained: LU"] == "18(1)"
+    assert rows[0]["HMC: LU"] == ""
+    assert rows[0]["HMC with hits: Dirac"] == "600(1)"
+    assert (path / "figures" / "cost.png").exists()
+    assert "Cost of an independent topological charge" in (path / "report.html").read_text()
+    assert cli.run(["summary", str(path), "--json"]) == ExitCode.OK
+    assert list(json.loads(capsys.readouterr().out)) == [row["target"] for row in rows]
+
+
+def test_the_line_of_constant_physics(begun):
+    path, parts = begun
+    compared(path / "a", parts[1].table)
+    compared(path / "b", parts[4].table)
+    compared(path / "c", {**parts[4].table, "mass": 0.3})
+    runs = [ComparedRun.open(path / name) for name in "bca"]
+    figures = registry.theory("schwinger").figures({})
+    line, other = figures.families(runs, ())
+    assert [run.path.name for run in line.runs] == ["a", "b"]
+    assert [run.path.name for run in other.runs] == ["c"]
+    chart = figures.costs(line).blocks[0]
+    names = {series.name for series in chart.panels[0].series}
+    assert names == {"HMC", "HMC with hits", "trained"}
+    tau, time, dirac, lu = chart.panels
+    hmc = next(series for series in tau.series if series.name == "HMC")
+    assert (hmc.x, hmc.y, hmc.is_limit) == ([4.0, 9.0], [900.0, 900.0], [True, True])
+    assert {series.name for series in lu.series if any(series.y)} == {"HMC with hits", "trained"}
+    assert time.y_label == "milliseconds"
+    assert [series.y for series in dirac.series if series.name == "trained"] == [[300.0, 300.0]]
+
+
+def test_what_a_study_cannot_do_is_refused(begun, capsys):
+    path, _ = begun
+    for options in (["--devices", "2"], ["--time-limit", "5m"]):
+        assert cli.run(["resume", str(path), *options]) == ExitCode.BAD_INPUT
+        assert "one process on one device" in capsys.readouterr().err
+    assert cli.run(["summary", str(path)]) == ExitCode.BAD_INPUT
+    assert "no results yet: go on with 'dlhmc resume" in capsys.readouterr().err

@@ -1,0 +1,94 @@
+"""The study of the Schwinger model: what it does, and all of it on a tiny lattice, stopped once on the way."""
+
+import io
+import json
+import os
+import signal
+import threading
+
+import pytest
+from rich.console import Console
+
+from dlhmc.comparison.command import open_results
+from dlhmc.errors import ExitCode
+from dlhmc.runs.directory import RunDirectory
+from dlhmc.studies.command import planned, reproduce, resume
+from dlhmc.studies.study import StudyPlan
+from dlhmc.theories.schwinger.study import SchwingerStudy
+
+
+def test_models_come_along_or_are_trained(tmp_path):
+    found = {part.name: plan for part, plan in planned(SchwingerStudy(), tmp_path)}
+    heavy, light = found["compare-16x16-b7-m0"], found["compare-16x16-b7-m-0.04"]
+    assert heavy.learned.model == ("u1-b7",)
+    fermions = "train-fermions-16x16-b7-m-0.04"
+    assert light.learned.model == ("u1-b7", str(tmp_path / fermions))
+    assert (light.learned.alternate, light.target.expected_charge_squared) == (2, 0.2)
+    training = found[fermions]
+    assert (training.theory.name, training.objective.model, training.target.mass) == ("schwinger", "u1-b7", -0.04)
+    # Its layers are those of the model.
+    training.build()
+    gauge = found["train-24x24-b7.2"]
+    assert (gauge.theory.name, gauge.target.lattice) == ("u1", (24, 24))
+    large = found["compare-32x32-b12.8-m0.022"]
+    assert large.learned.model == (str(tmp_path / "train-32x32-b12.8"),)
+    assert [plan.settings.chains for plan in (heavy, found["compare-24x24-b7.2-m0.0145"], large)] == [32, 14, 8]
+    assert large.settings.inner_steps == (2, 4)
+    assert list(found)[-1] == "compare-16x16-b2-m-0.1884"
+    assert found["compare-16x16-b2-m-0.1884"].learned.model == ("u1-b2",)
+
+
+@pytest.mark.slow
+def test_stopped_and_resumed(tmp_path):
+    """The Dirac operator and LU decompositions are counted for each sampler."""
+    path, ended = tmp_path / "study", threading.Event()
+    study = SchwingerStudy(
+        sides=(4,),
+        betas=(2.0,),
+        masses=(0.1,),
+        expected=(0.3,),
+        fermion_steps=(2,),
+        steps=3,
+        train_chains=8,
+        lengths=(0.5,),
+        inner_steps=(2,),
+        acceptances=(0.8,),
+        chains=4,
+        budgets=(1.0,),
+        precision=0.5,
+    )
+
+    def interrupt_after_the_first_part():
+        while not RunDirectory(path / "train-4x4-b2").summary.exists():
+            if ended.wait(0.05):
+                return
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt_after_the_first_part)
+    thread.start()
+    try:
+        code = reproduce(StudyPlan("schwinger", study), path, Console(quiet=True), quiet=True)
+    finally:
+        ended.set()
+        thread.join()
+    assert code is ExitCode.INTERRUPTED
+    screen = io.StringIO()
+    assert resume(path, Console(file=screen, width=200)) is ExitCode.OK
+    assert "[1/3] train without fermions on 4×4 at β = 2: done before" in screen.getvalue()
+    assert (path / "report.html").exists()
+    race = path / "compare-4x4-b2-m0.1"
+    entries = {entry.kind: entry for entry in open_results(race).entries}
+    assert len(open_results(race).entries) == 4
+    # HMC solves, hits compute the determinant before and after one move, learned proposals before and after two.
+    decompositions = {kind: entry.kernel_figures.get("lu_decompositions") for kind, entry in entries.items()}
+    assert decompositions == {"hmc": None, "move": 2.0, "model": 3.0}
+    for entry in entries.values():
+        assert entry.kernel_figures["dirac_applications"] > 3
+        work = entry.work_per_independent["dirac_applications"].figure
+        assert work == pytest.approx(
+            entry.seconds_per_independent.figure
+            / entry.seconds_per_trajectory.value
+            * entry.kernel_figures["dirac_applications"]
+        )
+    assert json.loads((race / "results.json").read_text())["entries"][0]["kernel_figures"]
+    assert "Dirac/indep." in (race / "table.md").read_text()
