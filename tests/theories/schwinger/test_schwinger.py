@@ -21,7 +21,7 @@ def start(target, chains, seed=0):
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize(
     ("flavours", "hasenbusch"),
-    [(2, 0.5), *(pytest.param(f, h, marks=pytest.mark.slow) for f, h in ((2, None), (4, 0.2)))],
+    [(2, (0.5,)), *(pytest.param(f, h, marks=pytest.mark.slow) for f, h in ((2, ()), (4, (0.2, 0.7))))],
 )
 def test_the_force_of_pseudofermions(flavours, hasenbusch):
     """Against finite differences of their action, solved to the last digits."""
@@ -39,7 +39,7 @@ def test_the_force_of_pseudofermions(flavours, hasenbusch):
 
 
 @pytest.mark.usefixtures("x64")
-@pytest.mark.parametrize("hasenbusch", [0.4, pytest.param(None, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("hasenbusch", [(0.1, 0.4), pytest.param((), marks=pytest.mark.slow)])
 def test_pseudofermions_stand_for_the_determinant(hasenbusch):
     """φ drawn at x has the action |η|², and its weight at x′ averages to the ratio of determinants."""
     target = Schwinger((2, 2), 1.0, 0.3, hasenbusch=hasenbusch)
@@ -201,7 +201,7 @@ def hmc(target=TARGET):
 
 KERNELS = {
     "HMC": hmc,
-    "HMC with a heavier mass": lambda: hmc(Schwinger((4, 4), 2.0, kappa=0.276, hasenbusch=0.3)),
+    "HMC with a heavier mass": lambda: hmc(Schwinger((4, 4), 2.0, kappa=0.276, hasenbusch=(0.3,))),
     "HMC and hits": lambda: InstantonHits(hmc(), 1),
     "HMC and defect layers": lambda: Alternating(hmc(), dlhmc.load_kernel("u1-b2", TARGET), 1),
 }
