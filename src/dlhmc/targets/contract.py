@@ -133,7 +133,7 @@ class Target(eqx.Module):
         return self
 
     def action_of_origin(self, x: Field) -> LocalAction:
-        """`local_action` of the configuration x at which the auxiliary fields were drawn, which may be known from that."""
+        """`local_action` of the x at which the auxiliary fields were drawn: drawing them may have told it."""
         return self.local_action(x)
 
     def marginal(self) -> Self:

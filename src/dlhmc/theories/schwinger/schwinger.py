@@ -13,9 +13,9 @@ several of them, φ_k = Â_{k+1}⁻¹ Â_k η_k and φ_K = Â_K η_K:
 stands for the same determinant, and the force of the lightest is much smaller.
 
 `marginal` is for proposals x′ that move the gauge field at one stroke: the noise of one pseudofermion would have most
-of them rejected. It keeps the determinant; or, with `ratio_masses`, it has many heavier masses. Each ratio is then close to
-1, and the variance of S_pf(x′) − S_pf(x) falls like 1/K. That is exact for any K: (x, φ) → (x′, φ) leaves their
-joint density invariant, and so does drawing φ anew at x before each proposal.
+of them rejected. It keeps the determinant; or, with `ratio_masses`, it has many heavier masses. Each ratio is then
+close to 1, and the variance of S_pf(x′) − S_pf(x) falls like 1/K. That is exact for any K: (x, φ) → (x′, φ) leaves
+their joint density invariant, and so does drawing φ anew at x before each proposal.
 """
 
 import functools
@@ -42,7 +42,6 @@ from dlhmc.theories.u1.wilson import U1
 # What changes when time and space are exchanged: fermions are antiperiodic in time.
 _TURNS = ("reflection of the diagonal", "rotation")
 
-
 # What the solver tells: applications of Â or Â†, and how often it gave up.
 _APPLICATIONS, _FAILURES = "dirac_applications", "solver_failures"
 # For each pseudofermion.
@@ -57,7 +56,7 @@ def _applied(links: Dirac, diagonals: Float[Array, " part"], psi: Spinors) -> Sp
 
 
 def ratio_chain(number: int) -> tuple[float, ...]:
-    """μ_k = ε((1 + μ_K/ε)^{k/K} − 1) with μ_K = √K, so that all parts have about the same share in the variance of S_pf.
+    """μ_k = ε((1 + μ_K/ε)^{k/K} − 1) with μ_K = √K: all parts have about the same share in the variance of S_pf.
 
     That of the heaviest is ∝ (m + 2 + μ_K)⁻⁴, that of each ratio ∝ K⁻²; below ε there are only few eigenvalues.
     """
@@ -182,8 +181,9 @@ class Schwinger(U1):
         real, imaginary = rng.normal(key, shape, x.dtype) * np.sqrt(0.5).astype(x.dtype)
         links = Dirac.at(x, self.mass)
         phi = _applied(links, own, jax.lax.complex(real, imaginary))
-        ratios = self._solved_each(links, heavier, phi[: len(heavier)])[1]
-        phi, drawn = jnp.concatenate([ratios, phi[len(heavier) :]]), jnp.sum(real**2 + imaginary**2, axis=(0, 1))
+        if ratios := len(heavier):
+            phi = jnp.concatenate([self._solved_each(links, heavier, phi[:ratios])[1], phi[ratios:]])
+        drawn = jnp.sum(real**2 + imaginary**2, axis=(0, 1))
         return eqx.tree_at(lambda t: (t.phi, t.drawn), self, (phi, drawn), is_leaf=lambda leaf: leaf is None)
 
     def _diagonals(self, dtype: jnp.dtype) -> tuple[Float[Array, " part"], Float[Array, " lighter"]]:
