@@ -26,8 +26,8 @@ class State(NamedTuple):
         return cls(x, target.local_action(x) if target.expensive else None)
 
     def known(self, target: Target) -> LocalAction:
-        """The action of x, as kept or computed."""
-        return target.local_action(self.x) if self.action is None else self.action
+        """The action of x, as kept or computed; auxiliary fields of the target were drawn at x."""
+        return target.action_of_origin(self.x) if self.action is None else self.action
 
     def moved(self, accepted: Bool[Array, " chain"], x: Field, action: LocalAction) -> "State":
         """At x, with its action, where it was accepted."""

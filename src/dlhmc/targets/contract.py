@@ -136,8 +136,12 @@ class Target(eqx.Module):
         """The target with its auxiliary fields (pseudofermions) drawn anew, given x; drawn with every momentum."""
         return self
 
+    def action_of_origin(self, x: Field) -> LocalAction:
+        """`local_action` of the x at which the auxiliary fields were drawn: drawing them may have told it."""
+        return self.local_action(x)
+
     def marginal(self) -> Self:
-        """The target without auxiliary fields, where it can be had: learned proposals are judged by it."""
+        """The target without auxiliary fields, or with less noise of them: learned proposals are judged by it."""
         return self
 
     @rng.by_chain

@@ -58,7 +58,7 @@ def spinors(dirac):
     return jnp.asarray(numbers[0] + 1j * numbers[1], dirac.even.dtype)
 
 
-@pytest.mark.parametrize(("double", "tolerance"), [(False, 1e-5), (True, 1e-11)])
+@pytest.mark.parametrize(("double", "tolerance"), [(False, 1e-6), (True, 1e-12)])
 def test_solver(double, tolerance):
     with jax.enable_x64(double):
         dirac = Dirac.at(links((4, 4), 1, np.float64 if double else np.float32), jnp.asarray(-0.1))

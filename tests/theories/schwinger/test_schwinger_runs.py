@@ -104,6 +104,7 @@ def test_what_is_refused(capsys):
     for words, message in (
         ("--lattice 5 4", "--lattice is 5 4, but must be two even numbers"),
         ("--flavours 3", "--flavours is 3, but must be an even number"),
+        ("--hasenbusch 0.2 0.1", "--hasenbusch is 0.2 0.1, but must be in ascending order"),
         ("--mass 0.1 --kappa 0.2", "Give --mass or --kappa, not both"),
         ("--sources 1", "--sources is 1, but must be 0, or from 2 to 1000"),
         ("--alternate 2", "--alternate is for learned trajectories: give a --model"),

@@ -5,16 +5,22 @@ draws pseudofermions with its momenta (`refresh`): φ = Â η with η ~ e^{−|�
 
     S_pf(x) = φ† (Â Â†)⁻¹ φ = |Â⁻¹ φ|²,   ∫ dφ e^{−S_pf} ∝ det Â†Â.
 
-With a heavier mass (Hasenbusch, Phys. Lett. B 519 (2001) 177), W = Â(m + μ), there are two of them, φ₀ = W⁻¹Âη₀ and
-φ₁ = Wη₁: |Â⁻¹Wφ₀|² + |W⁻¹φ₁|² stands for the same determinant, and the force of the lighter one is much smaller.
+With heavier masses (Hasenbusch, Phys. Lett. B 519 (2001) 177), Â_k = Â(m + μ_k) and 0 = μ₀ < μ₁ < … < μ_K, there are
+several of them, φ_k = Â_{k+1}⁻¹ Â_k η_k and φ_K = Â_K η_K:
 
-`marginal` is the target that keeps its determinant, for proposals that move the gauge field at one stroke: the
-noise of pseudofermions would have most of them rejected.
+    S_pf(x) = Σ_{k<K} |Â_k⁻¹ Â_{k+1} φ_k|² + |Â_K⁻¹ φ_K|²
+
+stands for the same determinant, and the force of the lightest is much smaller.
+
+`marginal` is for proposals x′ that move the gauge field at one stroke: the noise of one pseudofermion would have most
+of them rejected. It keeps the determinant; or, with `ratio_masses`, it has many heavier masses. Each ratio is then
+close to 1, and the variance of S_pf(x′) − S_pf(x) falls like 1/K. That is exact for any K: (x, φ) → (x′, φ) leaves
+their joint density invariant, and so does drawing φ anew at x before each proposal.
 """
 
 import functools
 from collections.abc import Mapping
-from typing import ClassVar, NamedTuple, Self
+from typing import ClassVar, Self
 
 import equinox as eqx
 import jax
@@ -25,7 +31,7 @@ from jaxtyping import Array, ArrayLike, Complex, Float, Key
 from dlhmc.geometry.contract import PerChain
 from dlhmc.numerics import rng
 from dlhmc.numerics.leaves import leaf
-from dlhmc.targets.contract import CountedForce, Effort, Force, Moment, Symmetry, added
+from dlhmc.targets.contract import CountedForce, Effort, Force, Moment, Symmetry
 from dlhmc.theories.schwinger.determinant import log_determinant
 from dlhmc.theories.schwinger.dirac import Dirac, Spinor
 from dlhmc.theories.schwinger.solver import conjugate_gradient
@@ -36,24 +42,26 @@ from dlhmc.theories.u1.wilson import U1
 # What changes when time and space are exchanged: fermions are antiperiodic in time.
 _TURNS = ("reflection of the diagonal", "rotation")
 
-
 # What the solver tells: applications of Â or Â†, and how often it gave up; and what a determinant takes.
 _APPLICATIONS, _FAILURES, _DECOMPOSITIONS = "dirac_applications", "solver_failures", "lu_decompositions"
+# For each pseudofermion.
+Spinors = Complex[Array, "part 2 x half chain"]
+# ε of `ratio_chain`.
+_LEAST = 0.1
 
 
-def _no_effort(x: Links) -> Effort:
-    return dict.fromkeys((_APPLICATIONS, _FAILURES), jnp.zeros(x.shape[-1], jnp.int32))
+def _applied(links: Dirac, diagonals: Float[Array, " part"], psi: Spinors) -> Spinors:
+    """Â_k ψ_k."""
+    return jax.vmap(lambda diagonal, one: links._replace(diagonal=diagonal).apply(one))(diagonals, psi)
 
 
-class _Ratio(NamedTuple):
-    """An operator, and that of the heavier mass that it is divided by."""
+def ratio_chain(number: int) -> tuple[float, ...]:
+    """μ_k = ε((1 + μ_K/ε)^{k/K} − 1) with μ_K = √K: all parts have about the same share in the variance of S_pf.
 
-    dirac: Dirac
-    heavier: Dirac | None
-
-    def numerator(self, phi: Spinor) -> Spinor:
-        """W φ."""
-        return phi if self.heavier is None else self.heavier.apply(phi)
+    That of the heaviest is ∝ (m + 2 + μ_K)⁻⁴, that of each ratio ∝ K⁻²; below ε there are only few eigenvalues.
+    """
+    steps = np.arange(1, number + 1) / max(number, 1)
+    return tuple(float(_LEAST * ((1 + number**0.5 / _LEAST) ** step - 1)) for step in steps)
 
 
 class Schwinger(U1):
@@ -73,15 +81,19 @@ class Schwinger(U1):
 
     #: bare mass m of D = m + 2 − H
     mass: Float[Array, ""]
-    #: pseudofermions φ of each mass, the lightest first, and each two flavours; the action has the determinant if None
-    phi: Complex[Array, "mass pair 2 x half chain"] | None
+    #: pseudofermions φ of each two flavours of each mass, the lightest first; the action has the determinant if None
+    phi: Spinors | None
+    #: Σ |η|² on each site, which is S_pf where φ was drawn
+    drawn: Float[Array, "x half chain"] | None
     flavours: int = eqx.field(static=True)
     #: |φ − Â†Â X| < residual·|φ| in accept/reject, and in the forces
     residual: float = eqx.field(static=True)
     force_residual: float = eqx.field(static=True)
     most_iterations: int = eqx.field(static=True)
-    #: μ of a heavier mass m + μ that splits the determinant in two
-    hasenbusch: float | None = eqx.field(static=True)
+    #: μ of heavier masses m + μ that split the determinant, in ascending order
+    hasenbusch: tuple[float, ...] = eqx.field(static=True)
+    #: heavier masses in proposals that move the gauge field at one stroke; 0 for the determinant itself
+    ratio_masses: int = eqx.field(static=True)
     #: about ⟨Q²⟩: which way learned proposals rather go; they are exact for any number
     expected_charge_squared: float | None = eqx.field(static=True)
     keeps_determinant: bool = eqx.field(static=True)
@@ -97,7 +109,8 @@ class Schwinger(U1):
         residual: float = 1e-6,
         force_residual: float = 1e-5,
         most_iterations: int = 2000,
-        hasenbusch: float | None = None,
+        hasenbusch: tuple[float, ...] = (),
+        ratio_masses: int = 0,
         expected_charge_squared: float | None = None,
         keeps_determinant: bool = False,
     ) -> None:
@@ -105,6 +118,8 @@ class Schwinger(U1):
             raise ValueError(f"the lattice is {lattice}, but even and odd sites need even sides")
         if flavours < 2 or flavours % 2:
             raise ValueError(f"flavours is {flavours}, but must be an even number")
+        if list(hasenbusch) != sorted({mu for mu in hasenbusch if mu > 0}):
+            raise ValueError(f"hasenbusch is {hasenbusch}, but must be positive numbers in ascending order")
         if mass is None:
             if kappa is None:
                 raise ValueError("give the mass or kappa = 1/(2·mass + 4)")
@@ -113,10 +128,10 @@ class Schwinger(U1):
             raise ValueError("give the mass or kappa, not both")
         super().__init__(lattice, beta)
         self.mass = leaf(mass)
-        self.hasenbusch = hasenbusch
+        self.hasenbusch, self.ratio_masses = tuple(hasenbusch), ratio_masses
         self.flavours, self.residual, self.force_residual = flavours, residual, force_residual
         self.most_iterations, self.expected_charge_squared = most_iterations, expected_charge_squared
-        self.phi, self.keeps_determinant = None, keeps_determinant
+        self.phi, self.drawn, self.keeps_determinant = None, None, keeps_determinant
 
     @property
     def expensive(self) -> bool:
@@ -137,7 +152,7 @@ class Schwinger(U1):
         return U1(self.lattice, self.beta)
 
     def marginal(self) -> Self:
-        """The same, with the determinant in place of pseudofermions."""
+        """The same, with the determinant in place of pseudofermions, or with so many that their noise is small."""
         return type(self)(
             self.lattice,
             self.beta,
@@ -146,9 +161,10 @@ class Schwinger(U1):
             residual=self.residual,
             force_residual=self.force_residual,
             most_iterations=self.most_iterations,
-            hasenbusch=self.hasenbusch,
+            hasenbusch=ratio_chain(self.ratio_masses),
+            ratio_masses=self.ratio_masses,
             expected_charge_squared=self.expected_charge_squared,
-            keeps_determinant=True,
+            keeps_determinant=not self.ratio_masses,
         )
 
     def charge_variance(self, dtype: jnp.dtype) -> Float[Array, ""]:
@@ -161,30 +177,28 @@ class Schwinger(U1):
 
     @rng.by_chain
     def refresh(self, key: Key[Array, ""], x: Links) -> Self:
-        """With φ = Â η, or W⁻¹Â η, and η ~ e^{−|η|²}."""
+        """With φ_k = Â_{k+1}⁻¹ Â_k η_k, and η ~ e^{−|η|²}."""
         if self.keeps_determinant:
             return self
-        ratios = self._ratios(x)
-        shape = (2, len(ratios), self.flavours // 2, 2, self.lattice[0], self.lattice[1] // 2, x.shape[-1])
+        own, heavier = self._diagonals(x.dtype)
+        shape = (2, len(own), 2, self.lattice[0], self.lattice[1] // 2, x.shape[-1])
         real, imaginary = rng.normal(key, shape, x.dtype) * np.sqrt(0.5).astype(x.dtype)
-        eta = jax.lax.complex(real, imaginary)
+        links = Dirac.at(x, self.mass)
+        phi = _applied(links, own, jax.lax.complex(real, imaginary))
+        if ratios := len(heavier):
+            phi = jnp.concatenate([self._solved_each(links, heavier, phi[:ratios])[1], phi[ratios:]])
+        drawn = jnp.sum(real**2 + imaginary**2, axis=(0, 1))
+        return eqx.tree_at(lambda t: (t.phi, t.drawn), self, (phi, drawn), is_leaf=lambda leaf: leaf is None)
 
-        def drawn(ratio: _Ratio, eta: Spinor) -> Spinor:
-            applied = ratio.dirac.apply(eta)
-            return applied if ratio.heavier is None else self.solved(ratio.heavier, applied)[1]
-
-        phi = jnp.stack([jnp.stack([drawn(r, one) for one in pairs]) for r, pairs in zip(ratios, eta, strict=True)])
-        return eqx.tree_at(lambda target: target.phi, self, phi, is_leaf=lambda leaf: leaf is None)
+    def _diagonals(self, dtype: jnp.dtype) -> tuple[Float[Array, " part"], Float[Array, " lighter"]]:
+        """m + μ_k + 2 of each pseudofermion, and m + μ_{k+1} + 2 of all but the heaviest."""
+        pairs = self.flavours // 2
+        each = jnp.repeat(self.mass.astype(dtype) + 2 + np.asarray((0.0, *self.hasenbusch), dtype), pairs)
+        return each, each[pairs:]
 
     def log_determinant(self, x: Links) -> PerChain:
         """log |det D|."""
         return jnp.sum(log_determinant(x, self.mass), axis=0)
-
-    def _ratios(self, x: Links) -> "tuple[_Ratio, ...]":
-        """Those whose inverses make the action, the lightest first."""
-        shifts = (0.0,) if self.hasenbusch is None else (0.0, self.hasenbusch)
-        diracs = [Dirac.at(x, self.mass + shift) for shift in shifts]
-        return tuple(_Ratio(*both) for both in zip(diracs, [*diracs[1:], None], strict=True))
 
     def local_action(self, x: Links) -> Float[Array, "x terms chain"]:
         """Plaquettes, and beside them what the fermions add."""
@@ -193,10 +207,43 @@ class Schwinger(U1):
             terms = -self.flavours * log_determinant(x, self.mass)
             fermions = jnp.zeros_like(gauge[:, :2]).at[0].set(terms)
         else:
-            pairs = [(ratio, phi) for ratio, each in zip(self._ratios(x), self.phi, strict=True) for phi in each]
-            y = jnp.stack([self.solved(ratio.dirac, ratio.numerator(phi))[1] for ratio, phi in pairs])
-            fermions = jnp.sum(y.real**2 + y.imag**2, axis=(0, 1))
+            fermions = self._pseudofermion_action(x, slice(None), self.residual)[0]
         return jnp.concatenate([gauge, fermions], axis=1)
+
+    def action_of_origin(self, x: Links) -> Float[Array, "x terms chain"]:
+        """The same where φ was drawn, without a solution: S_pf = |η|²."""
+        if self.drawn is None:
+            return self.local_action(x)
+        return jnp.concatenate([super().local_action(x), self.drawn], axis=1)
+
+    def _pseudofermion_action(
+        self, x: Links, parts: slice, residual: float
+    ) -> tuple[Float[Array, "x half chain"], Effort]:
+        """Of these parts: |Y|² on each site with Y = Â⁻¹b and b = Â_{k+1}φ, or φ for the heaviest.
+
+        With X = (ÂÂ†)⁻¹b, |Y|² + 2 Re X†(b − ÂY) has the same value and, for fixed X and Y, the derivative of S_pf,
+        2 Re X†(db − dÂ Y). Nothing needs to be known about how the solver found them.
+        """
+        if self.phi is None:
+            raise TypeError("there are no pseudofermions: refresh draws them")
+        own, heavier = (diagonals[parts] for diagonals in self._diagonals(x.dtype))
+        links, phi, ratios = Dirac.at(x, self.mass), self.phi[parts], len(heavier)
+        b = jnp.concatenate([_applied(links, heavier, phi[:ratios]), phi[ratios:]])
+        a, y, effort = self._solved_each(*jax.lax.stop_gradient((links, own, b)), residual)
+        missing = b - _applied(links, own, y)
+        terms = y.real**2 + y.imag**2 + 2 * (a.real * missing.real + a.imag * missing.imag)
+        return jnp.sum(terms, axis=(0, 1)), effort
+
+    def _solved_each(
+        self, links: Dirac, diagonals: Float[Array, " part"], b: Spinors, residual: float | None = None
+    ) -> tuple[Spinors, Spinors, Effort]:
+        """As `solved`, one after the other: heavier masses take fewer iterations."""
+
+        def solve(part: tuple[Float[Array, ""], Spinor]) -> tuple[Spinor, Spinor, Effort]:
+            return self.solved(links._replace(diagonal=part[0]), part[1], residual)
+
+        x, y, effort = jax.lax.map(solve, (diagonals, b))
+        return x, y, jax.tree.map(lambda each: jnp.sum(each, axis=0), effort)
 
     def solved(self, dirac: Dirac, phi: Spinor, residual: float | None = None) -> tuple[Spinor, Spinor, Effort]:
         """X = (Â Â†)⁻¹ φ and Y = Â⁻¹ φ = Â†X; NaN where the solver gave up, which accept/reject rejects and counts."""
@@ -211,10 +258,7 @@ class Schwinger(U1):
         if self.phi is None:
             determinant = jax.grad(lambda y: -self.flavours * jnp.sum(self.log_determinant(y)))(x)
             return super().force(x) + determinant
-        total = super().force(x)
-        for part in range(len(self.phi)):
-            total = total + self._pseudofermion_force(x, part)[0]
-        return total
+        return super().force(x) + self._pseudofermion_force(x, slice(None))[0]
 
     def forces(self) -> tuple[Force, ...]:
         """Those of the pseudofermions, the lightest first, which is slow, and that of the plaquettes."""
@@ -225,26 +269,17 @@ class Schwinger(U1):
         if self.phi is None:
             return (lambda x: (self.force(x), {}),)
         plaquettes = super().force
-        slow = [functools.partial(self._pseudofermion_force, part=part) for part in range(len(self.phi))]
+        pairs = self.flavours // 2
+        masses = [slice(first, first + pairs) for first in range(0, len(self.phi), pairs)]
+        slow = [functools.partial(self._pseudofermion_force, parts=parts) for parts in masses]
         return (*slow, lambda x: (plaquettes(x), {}))
 
-    def _pseudofermion_force(self, x: Links, part: int) -> tuple[Links, Effort]:
-        """dS_pf = 2 Re X† (dW φ − dÂ Y), with W = 1 for the heaviest."""
-        if self.phi is None:
-            raise TypeError("there are no pseudofermions: refresh draws them")
-        ratio, effort = self._ratios(x)[part], _no_effort(x)
-        solutions = []
-        for phi in self.phi[part]:
-            *pair, more = self.solved(ratio.dirac, ratio.numerator(phi), self.force_residual)
-            solutions.append((*pair, phi))
-            effort = added(effort, more)
+    def _pseudofermion_force(self, x: Links, parts: slice) -> tuple[Links, Effort]:
+        def action(x: Links) -> tuple[Float[Array, ""], Effort]:
+            terms, effort = self._pseudofermion_action(x, parts, self.force_residual)
+            return jnp.sum(terms), effort
 
-        def work(x: Links) -> Float[Array, ""]:
-            ratio = self._ratios(x)[part]
-            moved = [(a, ratio.numerator(phi) - ratio.dirac.apply(b)) for a, b, phi in solutions]
-            return 2 * jnp.sum(jnp.stack([jnp.sum((a.conj() * b).real) for a, b in moved]))
-
-        return jax.grad(work)(x), effort
+        return jax.grad(action, has_aux=True)(x)
 
     def observables(self, x: Links) -> dict[str, PerChain]:
         """Plaquette, both charges, and Q²/V, whose mean is the topological susceptibility."""

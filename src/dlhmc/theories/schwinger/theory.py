@@ -46,8 +46,10 @@ class SchwingerSettings(TargetSettings):
     """relative residual of the solver in forces"""
     most_iterations: Advanced[Count] = 2000
     """iterations after which the solver gives up, and the proposal is rejected"""
-    hasenbusch: Advanced[Positive | None] = None
-    """splits the determinant by a heavier mass, larger by this, with a time scale of its own"""
+    hasenbusch: Advanced[tuple[Positive, ...]] = ()
+    """splits the determinant by heavier masses, larger by these, each with a time scale of its own"""
+    ratio_masses: Advanced[Annotated[int, Meta(ge=0, le=1000)]] = 0
+    """heavier masses for a stochastic ratio of determinants in learned proposals and hits; 0 for LU"""
     expected_charge_squared: Advanced[Positive | None] = None
     """about ⟨Q²⟩, to which learned proposals are fitted; they are exact for any number"""
 
@@ -56,6 +58,8 @@ class SchwingerSettings(TargetSettings):
         super().__post_init__()
         self.require(not any(side % 2 for side in self.lattice), "lattice", "two even numbers")
         self.require(self.flavours % 2 == 0, "flavours", "an even number up to 16")
+        ascending = self.hasenbusch == tuple(sorted(set(self.hasenbusch)))
+        self.require(ascending, "hasenbusch", "in ascending order")
         if self.mass is not None and self.kappa is not None:
             raise UserError("Give ", Setting("mass"), " or ", Setting("kappa"), ", not both.")
 
@@ -77,6 +81,7 @@ class SchwingerSettings(TargetSettings):
             force_residual=self.force_residual,
             most_iterations=self.most_iterations,
             hasenbusch=self.hasenbusch,
+            ratio_masses=self.ratio_masses,
             expected_charge_squared=self.expected_charge_squared,
         )
 
@@ -160,8 +165,8 @@ class SchwingerTheory(Theory):
 
         if type(target) is not Schwinger or target.phi is not None or float(target.gamma) != 1:
             return None
-        names = ("flavours", "residual", "force_residual", "most_iterations", "hasenbusch", "expected_charge_squared")
-        settings = {name: getattr(target, name) for name in names}
+        solver = ("residual", "force_residual", "most_iterations", "hasenbusch", "ratio_masses")
+        settings = {name: getattr(target, name) for name in ("flavours", *solver, "expected_charge_squared")}
         return SchwingerSettings(target.lattice, float(str(target.beta)), float(str(target.mass)), **settings)
 
     def derived(self, histories: "Histories", notes: Mapping[str, Any]) -> "Mapping[str, Estimate]":

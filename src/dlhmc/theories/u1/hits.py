@@ -28,11 +28,12 @@ class Hit(Kernel):
     def step(self, key: Key[Array, ""], state: State) -> tuple[State, Info]:
         """One hit of every chain."""
         x = state.x
-        sign_key, accept_key = jax.random.split(key)
+        sign_key, accept_key, refresh_key = jax.random.split(key, 3)
+        target = self.target.refresh(refresh_key, x)
         sign = jnp.where(rng.coin(sign_key, x.shape[-1:]), 1, -1).astype(x.dtype)
-        proposal = wrap_angle(x + sign * instanton(self.target.lattice, x.dtype))
-        action = self.target.local_action(proposal)
-        change = action_change(state.known(self.target), action, proposal)
+        proposal = wrap_angle(x + sign * instanton(target.lattice, x.dtype))
+        action = target.local_action(proposal)
+        change = action_change(state.known(target), action, proposal)
         acceptance, accepted, nonfinite = decide(accept_key, change)
         effort = self.target.action_effort(proposal)
         return state.moved(accepted, proposal, action), Info(acceptance, accepted, change, nonfinite, effort)
