@@ -245,9 +245,9 @@ class GaugeTheory(Theory):
 
     def architectures(self) -> "Mapping[str, type[Architecture]]":
         """Layers that work for every group."""
-        from dlhmc.theories.gauge.architectures import LocalArchitecture
+        from dlhmc.theories.gauge.architectures import CovariantArchitecture, LocalArchitecture
 
-        return {LocalArchitecture.name: LocalArchitecture}
+        return {kind.name: kind for kind in (LocalArchitecture, CovariantArchitecture)}
 
     def checked_kernels(self) -> "Mapping[str, Callable[[], Kernel]]":
         """HMC on matrices, where there are exact draws."""
