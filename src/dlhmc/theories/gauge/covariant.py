@@ -66,8 +66,10 @@ class Covariant(Network):
 
     def _matrices(self, x: Links, v: Float[Array, "..."]) -> Complex[Array, "N N vector direction *site chain"]:
         """For each link: iV and the sums M, then those of the link before it."""
-        loops = (plaquette_loops(x), plaquette_loops(x, plaquette_traces(x)))
-        here = jnp.stack([1j * self.group.hermitian(v), *loops], axis=2)
+        traces = plaquette_traces(x)
+        weights = jnp.stack([jnp.ones_like(traces), traces])
+        loops = jax.vmap(plaquette_loops, in_axes=(None, 0), out_axes=2)(x, weights)
+        here = jnp.concatenate([1j * self.group.hermitian(v)[:, :, None], loops], axis=2)
         return jnp.concatenate([here, self._from_before(x, here)], axis=2)
 
     def _from_before(self, x: Links, here: Complex[Array, "..."]) -> Complex[Array, "..."]:
