@@ -20,7 +20,7 @@ from dlhmc.networks import SQT, Dense, Network
 from dlhmc.testing import ConformanceError, check_network, check_rule, check_trajectory
 from dlhmc.testing.trajectory import log_jacobians, round_trip
 from dlhmc.theories import registry
-from dlhmc.theories.gauge.architectures import LocalArchitecture
+from dlhmc.theories.gauge.architectures import CovariantArchitecture, LocalArchitecture
 from dlhmc.theories.gauge.wilson import wilson
 from dlhmc.theories.u1.wilson import U1
 from dlhmc.theories.vectors.gaussian import correlated_gaussian
@@ -77,6 +77,7 @@ WHOLE = {
     "local, everywhere": lambda: (U1((2, 3), 2.5), local(U1((2, 3), 2.5), 4, radii=(0.0,))),
     "local, free": lambda: (U1((2, 3), 2.5), local(U1((2, 3), 2.5), 3, free=True)),
     "local, U(2)": lambda: (wilson("u2", (2, 2), 6.0), local(wilson("u2", (2, 2), 6.0), 2, free=True)),
+    "covariant": lambda: (wilson("su2", (2, 2), 4.0), covariant(wilson("su2", (2, 2), 4.0), 2)),
     "defect in Villain's theory": lambda: (Villain((3, 2), 1.3), defect(Villain((3, 2), 1.3), "defect", 2)),
 }
 
@@ -106,8 +107,13 @@ def local(target, number, radii=(0.0, 1.0, 2.0), window=0.0, free=False):
     return unoptimised(settings.completed(target).build)(target, KEY)
 
 
+def covariant(target, number):
+    settings = CovariantArchitecture(number, 0.2, hidden=(6,))
+    return unoptimised(settings.completed(target).build)(target, KEY)
+
+
 # They take long to compile; dense networks and local layers of U(1) are here anyway.
-SLOW = ("dense, from weighted", "local, U(2)")
+SLOW = ("dense, from weighted", "local, U(2)", "covariant")
 
 
 @pytest.mark.usefixtures("x64")

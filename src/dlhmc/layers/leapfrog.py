@@ -9,6 +9,7 @@ from jaxtyping import Array, Bool, Float
 
 from dlhmc.geometry.contract import sum_sites
 from dlhmc.layers.contract import Layer, Phase
+from dlhmc.layers.masks import tiled
 from dlhmc.layers.position import PositionRule
 from dlhmc.networks.contract import Network, Zeta
 from dlhmc.targets.contract import Target
@@ -19,7 +20,8 @@ class LeapfrogLayer(Layer):
 
     v_network: Network
     x_network: Network
-    mask: Bool[Array, "*element"]
+    #: of all elements, or of a cell that repeats itself
+    mask: Bool[Array, "*cell"]
     log_step_v: Float[Array, ""]
     log_step_x: Float[Array, ""]
     rule: PositionRule = eqx.field(static=True)
@@ -53,12 +55,12 @@ class LeapfrogLayer(Layer):
             return Phase(x, v * jnp.exp(log_scale) - impulse, log_jacobian + sum_sites(log_scale))
         return Phase(x, (v + impulse) * jnp.exp(-log_scale), log_jacobian - sum_sites(log_scale))
 
-    def _move(self, target: Target, phase: Phase, moved: Bool[Array, "*element"], *, forward: bool) -> Phase:
+    def _move(self, target: Target, phase: Phase, moved: Bool[Array, "*cell"], *, forward: bool) -> Phase:
         """Λ, eq. (2), on the elements `moved`; (s, q, t) at ζ_x = (the others of x, v)."""
         x, v, log_jacobian = phase
         geometry = target.geometry
         step = jnp.exp(self.log_step_x).astype(v.dtype)
-        moved = moved[..., None]
+        moved = tiled(moved, geometry.elements)[..., None]
         seen = jnp.where(moved, 0, geometry.features(x))
         s, q, t = self.x_network(Zeta(seen, v))
         shift = step * (v * jnp.exp(step * q) + t)

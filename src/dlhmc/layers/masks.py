@@ -17,3 +17,8 @@ def random_mask(key: Key[Array, ""], shape: Sequence[int]) -> Bool[Array, "*fiel
 def checkerboard_mask(shape: Sequence[int]) -> Bool[Array, "*field"]:
     """Every other component along every axis."""
     return jnp.asarray(np.indices(tuple(shape)).sum(axis=0) % 2 == 0)
+
+
+def tiled(mask: Bool[Array, "*cell"], shape: Sequence[int]) -> Bool[Array, "*field"]:
+    """The mask of a cell, repeated all over the field."""
+    return jnp.tile(mask, [size // period for size, period in zip(shape, mask.shape, strict=True)])

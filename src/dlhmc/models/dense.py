@@ -12,6 +12,8 @@ from dlhmc.names import MaskName, RuleName
 from dlhmc.settings import Advanced
 
 if TYPE_CHECKING:
+    from jax import Array
+
     from dlhmc.layers import LayerStack, PositionRule, Trajectory
     from dlhmc.networks import NetworkFactory
     from dlhmc.targets import Target
@@ -56,9 +58,14 @@ class DenseArchitecture(Architecture):
         return self.layers(target, key)
 
     def layers(
-        self, target: "Target", key: Any, network: "NetworkFactory | None" = None, rule: "PositionRule | None" = None
+        self,
+        target: "Target",
+        key: Any,
+        network: "NetworkFactory | None" = None,
+        rule: "PositionRule | None" = None,
+        mask: "Array | None" = None,
     ) -> "LayerStack":
-        """New layers, with networks or a position rule of one's own where they are given."""
+        """New layers, with networks, a position rule or a mask of one's own where they are given."""
         import equinox as eqx
         import jax
         import jax.numpy as jnp
@@ -82,14 +89,15 @@ class DenseArchitecture(Architecture):
             )
         make_network = network or (lambda key, geometry: Dense(key, geometry, self.hidden))
         log_step = jnp.log(jnp.asarray(self.step_size or 0.1, float))
+        elements = geometry.elements
+        half = checkerboard_mask(elements) if mask is None and self.mask == "checkerboard" else mask
 
         def layer(key_and_parity: Any) -> LeapfrogLayer:
             key, parity = key_and_parity
             v_key, x_key, mask_key = jax.random.split(key, 3)
-            elements = geometry.elements
-            mask = random_mask(mask_key, elements) if self.mask == "random" else checkerboard_mask(elements) ^ parity
+            moved_first = random_mask(mask_key, elements) if half is None else half ^ parity
             networks = (make_network(v_key, geometry), make_network(x_key, geometry))
-            return LeapfrogLayer(*networks, mask, log_step, log_step, position_rule)
+            return LeapfrogLayer(*networks, moved_first, log_step, log_step, position_rule)
 
         number = self.leapfrog_steps
         return LayerStack(eqx.filter_vmap(layer)((jax.random.split(key, number), jnp.arange(number) % 2 == 0)))

@@ -176,4 +176,4 @@ def test_u1_beyond_two_dimensions(capsys):
         ("--lattice 2 2 2 2 2", "2 to 4 of them"),
     ):
         assert reason in refused(f"sample {options}", capsys)
-    assert "use --network local or dense" in refused("train --lattice 2 2 4", capsys)
+    assert "use --network local or covariant or dense" in refused("train --lattice 2 2 4", capsys)

@@ -1,4 +1,4 @@
-"""Local layers as settings. Free of heavy imports."""
+"""Local layers, and leapfrog layers with covariant networks, as settings. Free of heavy imports."""
 
 import dataclasses
 import itertools
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 from msgspec import Meta
 
 from dlhmc.models.architecture import Architecture, TrainingDefaults
+from dlhmc.models.dense import DenseArchitecture, Hidden
 
 if TYPE_CHECKING:
     from dlhmc.layers import Trajectory
@@ -21,6 +22,11 @@ def require_rising(architecture: Architecture, radii: tuple[float, ...]) -> None
     """Refuse radii that do not rise from 0."""
     rising = all(a < b for a, b in itertools.pairwise(radii)) and radii[0] == 0
     architecture.require(rising, "radii", "distances that rise from 0, up to 64 of them up to 300")
+
+
+def _root(target: "Target") -> float:
+    """Frequency of a link of a cold configuration, over √2."""
+    return math.sqrt(target.stiffness())  # type: ignore[attr-defined]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,7 +67,7 @@ class LocalArchitecture(Architecture):
 
     def completed(self, target: "Target") -> Self:
         """A step that leapfrog accepts on lattices of moderate size, and a window that suits the coupling."""
-        root = math.sqrt(target.stiffness())  # type: ignore[attr-defined]
+        root = _root(target)
         # The flux of a unit fits into a disc whose area grows with β; a smaller one has no room for a link to move.
         window = max(1.7, root) if self.window is None else self.window
         return dataclasses.replace(self, step_size=self.step_size or 0.45 / root, window=window)
@@ -78,3 +84,46 @@ class LocalArchitecture(Architecture):
         window = self.window or math.inf
         shape = (self.leapfrog_steps, step_size, features, self.degree, self.radii, window)
         return Local.start(*shape, free=self.free)
+
+
+@dataclasses.dataclass(frozen=True)
+class CovariantArchitecture(Architecture):
+    """The paper's layers with networks that commute with gauge transformations; before training, HMC."""
+
+    name: ClassVar[str] = "covariant"
+    meaning: ClassVar[str] = "the paper's layers for links that are matrices, with gauge-covariant networks"
+    training: ClassVar[TrainingDefaults] = TrainingDefaults(1000, 1e-3, gamma_start=1.0, loss="action")
+
+    hidden: Hidden = (16, 16)
+    """sizes of the hidden layers of the networks"""
+
+    @classmethod
+    def suits(cls, target: "Target") -> bool:
+        """Links that are matrices, with the Wilson action."""
+        from dlhmc.theories.gauge.wilson import Wilson
+
+        return isinstance(target, Wilson)
+
+    @classmethod
+    def builds(cls, trajectory: "Trajectory") -> bool:
+        """Leapfrog layers with such networks."""
+        from dlhmc.layers import LayerStack, LeapfrogLayer
+        from dlhmc.theories.gauge.covariant import Covariant
+
+        layers = trajectory.layers if isinstance(trajectory, LayerStack) else None
+        return isinstance(layers, LeapfrogLayer) and isinstance(layers.v_network, Covariant)
+
+    def completed(self, target: "Target") -> Self:
+        """A step that leapfrog accepts on lattices of moderate size."""
+        return dataclasses.replace(self, step_size=self.step_size or 0.45 / _root(target))
+
+    def build(self, target: "Target", key: Any) -> "Trajectory":
+        """New layers; `completed` has been called."""
+        from dlhmc.theories.gauge.covariant import Covariant, every_other_link
+
+        return DenseArchitecture(self.leapfrog_steps, self.step_size).layers(
+            target,
+            key,
+            network=lambda key, geometry: Covariant(key, geometry, self.hidden),  # type: ignore[arg-type]
+            mask=every_other_link(target.sides),  # type: ignore[attr-defined]
+        )

@@ -246,9 +246,9 @@ class GaugeTheory(Theory):
 
     def architectures(self) -> "Mapping[str, type[Architecture]]":
         """Layers that work for every group."""
-        from dlhmc.theories.gauge.architectures import LocalArchitecture
+        from dlhmc.theories.gauge.architectures import CovariantArchitecture, LocalArchitecture
 
-        return {LocalArchitecture.name: LocalArchitecture}
+        return {kind.name: kind for kind in (LocalArchitecture, CovariantArchitecture)}
 
     def studies(self) -> "Mapping[str, Preset]":
         """Local layers of U(2)."""
