@@ -129,7 +129,8 @@ def in_words(entry: Entry) -> str:
     HMC by integrator, length and steps; others by their name.
     """
     if entry.kind not in ("hmc", "move") or entry.integrator is None or entry.length is None:
-        return f"{entry.name}, {entry.leapfrog_steps} layers" if entry.model is not None else entry.name
+        layers = entry.model is not None and entry.integrator is None  # in turn with HMC, they are not all of it
+        return f"{entry.name}, {entry.leapfrog_steps} layers" if layers else entry.name
     moves = entry.name.partition(" + ")[2]
     words = f"{entry.integrator.capitalize()}, length {entry.length:g}, {entry.leapfrog_steps} steps"
     return f"{words}, {moves}" if moves else words

@@ -19,6 +19,16 @@ _STILLS = 5
 _PARSER = MathTextParser("path")
 #: inches that one row of a panel with named rows takes
 ROW = 0.23
+_LONGEST_ROW = 46
+
+
+def short(row: str) -> str:
+    """The name of a row, which leaves room for its points: a folder may have any name.
+
+    >>> short("leapfrog 0.5/2 + 2× model trained-on-a-large-lattice, 6 layers")
+    'leapfrog 0.5/2 + 2× model …e-lattice, 6 layers'
+    """
+    return row if len(row) <= _LONGEST_ROW else f"{row[:26]}…{row[26 - _LONGEST_ROW + 1 :]}"
 
 
 def save(block: Chart | Film, folder: Path) -> tuple[Path, Path]:
@@ -92,7 +102,7 @@ def scale(axis: Any, panel: Panel) -> None:
         if is_log and high < 100 * low:
             one.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
     if panel.rows:
-        axis.set_yticks(range(len(panel.rows)), [with_scripts(row) for row in panel.rows])
+        axis.set_yticks(range(len(panel.rows)), [with_scripts(short(row)) for row in panel.rows])
         axis.set_ylim(len(panel.rows) - 0.4, -0.6)
         axis.tick_params(axis="y", length=0)
     elif not panel.y_log and _are_whole(value for series in panel.series for value in series.y):

@@ -17,7 +17,7 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from dlhmc.report.charts import BLACK, Chart, Film, Frame, HeatMap, Panel, Series
-from dlhmc.report.draw import ROW, add, add_map, colour_bar, colour_of, scale
+from dlhmc.report.draw import ROW, add, add_map, colour_bar, colour_of, scale, short
 from dlhmc.storage.tables import plain
 
 T = TypeVar("T")
@@ -123,7 +123,7 @@ def _panel_svg(panels: Mapping[int, Panel], numbers: Mapping[str, int], first: i
     panel = next(iter(panels.values()))
     (width, height), left = _SIZES[columns], 0.55
     if panel.rows:
-        height, left = ROW * len(panel.rows) + 0.4, 0.068 * max(len(plain(row)) for row in panel.rows) + 0.1
+        height, left = ROW * len(panel.rows) + 0.4, 0.068 * max(len(plain(short(row))) for row in panel.rows) + 0.1
     figure = Figure(figsize=(width, height))
     axis = figure.add_axes((left / width, 0.32 / height, 1 - (left + 0.2) / width, 1 - 0.5 / height))
     for frame, one in panels.items():

@@ -59,6 +59,10 @@ class SchwingerFigures(Figures):
             return super().costs(family)
         return Section("What it costs along β", [line_chart(family, self), cost_table(family, self.moves)])
 
+    def layers(self, run: ComparedRun) -> list[Block]:
+        """Nothing: layers see no fermions, and to bring so many chains to equilibrium takes longer than the race."""
+        return []
+
     def sampled(self, run: SampledRun) -> list[Block]:
         """The correlators, where they were measured."""
         return [] if run.summary is None or "pion" not in run.summary else [correlator_chart(run, run.summary)]
