@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from dlhmc.testing.stationarity import _draw as draw  # the program that tests of kernels need anyway
+from dlhmc.testing.checks import evaluate  # the program that tests of kernels need anyway
 from dlhmc.theories.gauge import exact
 from dlhmc.theories.gauge.draws import TorusDraws, _heat_bath_u2, _multiply
 
@@ -87,7 +87,9 @@ def expected(lattice, special, beta):
 def test_exact_results(lattice, special, beta, batches):
     """All means within 4 σ: for exact draws, one of these 70 numbers is not in about 0.4 % of all seeds."""
     draws = TorusDraws.build(lattice, 2, special, beta)
-    found = [measured(draw(draws, jax.random.key(seed), 5000, jnp.dtype(jnp.float32))) for seed in range(batches)]
+    found = [
+        measured(evaluate(draws.draw, jax.random.key(seed), 5000, jnp.dtype(jnp.float32))) for seed in range(batches)
+    ]
     values = {name: np.concatenate([batch[name] for batch in found]) for name in found[0]}
     wanted = expected(lattice, special, beta)
     charge = np.rint(values["charge"])
@@ -107,7 +109,9 @@ def test_exact_results(lattice, special, beta, batches):
 @pytest.mark.parametrize("special", [True, False])
 def test_links_are_of_the_group_and_every_chain_has_its_own_numbers(x64, special):
     draws = TorusDraws.build((3, 4), 2, special, 5.0)
-    few, many = (np.asarray(draw(draws, jax.random.key(3), chains, jnp.dtype(jnp.float64))) for chains in (3, 5))
+    few, many = (
+        np.asarray(evaluate(draws.draw, jax.random.key(3), chains, jnp.dtype(jnp.float64))) for chains in (3, 5)
+    )
     assert many.shape == (2, 2, 2, 3, 4, 5)
     assert many.dtype == np.complex128
     np.testing.assert_allclose(few, many[..., :3], atol=1e-9)
@@ -135,7 +139,9 @@ def test_plaquettes_have_the_product_that_they_were_split_from(beta):
 
 def test_single_links_are_uniform():
     """Gauge transformations leave nothing of the tree: every matrix element has |U|² uniform, every phase as well."""
-    u = np.asarray(draw(TorusDraws.build((2, 3), 2, False, 8.0), jax.random.key(1), 4000, jnp.dtype(jnp.float32)))
+    u = np.asarray(
+        evaluate(TorusDraws.build((2, 3), 2, False, 8.0).draw, jax.random.key(1), 4000, jnp.dtype(jnp.float32))
+    )
     for value in (np.abs(u[0, 0]) ** 2, np.angle(u[0, 1]) / (2 * np.pi) + 0.5, np.angle(u[1, 1]) / (2 * np.pi) + 0.5):
         # 4.5 σ of a uniform variable, for each of 36 means
         assert np.max(np.abs(value.mean(axis=-1) - 0.5)) < 4.5 / math.sqrt(12 * 4000)
