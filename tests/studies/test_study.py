@@ -83,7 +83,7 @@ def compared(path, table):
     """A comparison as one of the study would be: HMC that is frozen, hits, and a learned sampler."""
     names = ("lattice", "beta", "mass")
     target = {"target": "schwinger", **{name: table[name] for name in names}, "kappa": None, "flavours": 2}
-    target |= {"residual": 1e-6, "force_residual": 1e-5, "most_iterations": 100, "hasenbusch": None}
+    target |= {"residual": 1e-6, "force_residual": 1e-5, "most_iterations": 100, "hasenbusch": [], "ratio_masses": 0}
     target |= {"expected_charge_squared": None, "lattice": list(table["lattice"])}
 
     def work(dirac, lu=None):
