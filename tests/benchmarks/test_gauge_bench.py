@@ -23,6 +23,7 @@ def test_links_are_those_of_all_chains():
     assert Case("su3", (4, 4, 4, 4), 8, 6.0).links == 4 * 4**4 * 8
 
 
+@pytest.mark.slow  # a rival in the benchmark; forces of the package are held to autodiff elsewhere
 def test_the_force_by_autodiff_is_the_force():
     target = wilson("su2", (2, 3, 4), 2.3)
     x = target.start(jax.random.key(0), "hot", 2, jnp.dtype(jnp.float32))
