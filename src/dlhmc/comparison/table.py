@@ -164,11 +164,12 @@ def sections(results: Results) -> tuple[Section, ...]:
 
 
 def _told(entries: Sequence[Entry], theory: Theory | None, marked: Sequence[int]) -> list[Section]:
-    """Means for a trajectory, and of what counts work those for an independent configuration."""
+    """Means for a trajectory, and of what counts work those for an independent configuration, where there are any."""
     work = work_of(entries)
     idle = set(_names(entry.work_per_independent for entry in entries)) - set(work)
     figures = [name for name in _names(entry.kernel_figures for entry in entries) if name not in idle]
-    if not figures:
+    telling = [number for number, entry in enumerate(entries) if entry.kernel_figures.keys() & set(figures)]
+    if not telling:
         return []
     rows = [
         (
@@ -176,8 +177,9 @@ def _told(entries: Sequence[Entry], theory: Theory | None, marked: Sequence[int]
             *(_rounded(entry.kernel_figures[name]) if name in entry.kernel_figures else "" for name in figures),
             *(shown(entry.work_per_independent.get(name, NOTHING)) for name in work),
         )
-        for entry in entries
+        for entry in (entries[number] for number in telling)
     ]
+    marked = [row for row, number in enumerate(telling) if number in marked]
     symbols = [*(symbol(theory, name) for name in figures), *(f"{symbol(theory, name)}/indep." for name in work)]
     return [Section(("sampler", *symbols), rows, marked)]
 
