@@ -166,7 +166,8 @@ def test_training_curves(shown):
     chart = shown["training-defect-2-4x4"]
     assert isinstance(chart, Chart)
     labels = [panel.y_label for panel in chart.panels]
-    assert labels == ["loss L", "acceptance A", "tunnelling rate", "γ_{t}", "learning rate"]
+    # γ is not among them: defects are not annealed, and what does not change is not drawn.
+    assert labels == ["loss L", "acceptance A", "tunnelling rate", "learning rate"]
     assert [series.name for series in chart.panels[0].series] == ["β = 2"]
     assert chart.panels[0].series[0].x[-1] == 40
 
