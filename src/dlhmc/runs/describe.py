@@ -42,16 +42,16 @@ def describe_kernel(kernel: Kernel) -> dict[str, Any]:
 def target_in_words(described: Mapping[str, Any]) -> str:
     """What `describe_target` gave, for people.
 
-    >>> target_in_words({"target": "Funnel", "dim": 7, "sides": [4, 6]})
+    >>> target_in_words({"target": "Funnel", "dim": 7, "sides": [4, 6], "others": []})
     'Funnel  dim = 7  4×6'
     """
     theory = known_theory(described)
     symbols = {} if theory is None else theory.symbols
     parts = [str(described.get("target", described.get("name", "")))]
     for key, value in described.items():
-        if isinstance(value, list | tuple):
+        if isinstance(value, list | tuple) and value:
             parts.append("×".join(map(str, value)))
-        elif key not in ("target", "name") and value is not None:
+        elif key not in ("target", "name") and value not in (None, [], ()):
             number = isinstance(value, int | float) and not isinstance(value, bool)
             parts.append(f"{symbols.get(key, key)} = {f'{value:g}' if number else value}")
     return "  ".join(parts)

@@ -171,7 +171,7 @@ def describe_histories(what: Mapping[str, Any], histories: Histories) -> dict[st
 def _title(what: Mapping[str, Any]) -> str:
     """The description of a run in one line: the kernel, other words, sizes, and other numbers with their names.
 
-    >>> _title({"density": 7.0, "kernel": "hmc", "sides": [16, 8], "target": "Gas"})
+    >>> _title({"density": 7.0, "kernel": "hmc", "sides": [16, 8], "target": "Gas", "others": []})
     'hmc  Gas  16×8  density = 7'
     """
     words, sizes, numbers = [str(what.get("kernel", ""))], [], []
@@ -181,7 +181,7 @@ def _title(what: Mapping[str, Any]) -> str:
             words.append(str(value))
         elif values.dtype.kind in "iu" and values.ndim == 1:
             sizes.append("×".join(map(str, values)))
-        elif values.dtype.kind in "iuf" and values.ndim < 2:
+        elif values.dtype.kind in "iuf" and values.ndim < 2 and values.size:
             numbers.append(f"{name.replace('_', ' ')} = {', '.join(f'{number:g}' for number in values.flat)}")
     return "  ".join(words + sizes + numbers)
 
