@@ -13,6 +13,7 @@ from dlhmc import HMC, Alternating, InstantonHits, Schwinger, reweighted
 from dlhmc.geometry.contract import sum_sites
 from dlhmc.geometry.torus import wrap_angle
 from dlhmc.runs.precision import check_precision
+from dlhmc.statistics import integrated_autocorrelation_time
 from dlhmc.theories.schwinger.schwinger import ratio_chain
 from dlhmc.theories.u1.hits import Hit
 from dlhmc.theories.u1.links import instanton
@@ -151,6 +152,15 @@ def test_the_work_of_the_solver_is_counted():
 def test_what_cannot_be(lattice, settings, message):
     with pytest.raises(ValueError, match=message):
         Schwinger(lattice, 2.0, **settings)
+
+
+def test_limits_of_the_autocorrelation_time_know_the_charge():
+    """A charge that is hardly ever anything but 0 may be back soon after a change."""
+    variance = Schwinger((4, 4), 7.0, 0.0, expected_charge_squared=0.1).slow_variance("charge")
+    frozen = np.zeros((100, 8))
+    known, unknown = (integrated_autocorrelation_time(frozen, 0.0, variance=v).lower_bound for v in (variance, None))
+    assert known + 0.5 == pytest.approx(0.2 * (unknown + 0.5))
+    assert Schwinger((4, 4), 7.0, 0.0).slow_variance("charge") is None
 
 
 TARGET = Schwinger((4, 4), 2.0, kappa=0.276)

@@ -175,6 +175,10 @@ class Schwinger(U1):
             else jnp.asarray(self.expected_charge_squared, dtype)
         )
 
+    def slow_variance(self, name: str) -> float | None:
+        """Of the charge, which changes by ±1, as given: without it limits of τ_int are too large where ⟨Q²⟩ < ½."""
+        return self.expected_charge_squared if name == "charge" else None
+
     @rng.by_chain
     def refresh(self, key: Key[Array, ""], x: Links) -> Self:
         """With φ_k = Â_{k+1}⁻¹ Â_k η_k, and η ~ e^{−|η|²}."""
