@@ -28,13 +28,15 @@ demo: $(READY)  ## watch frozen topology thaw (under two minutes)
 
 # Statistical tests with XLA's own options, as users have them; the others with those of tests/conftest.py, to save time.
 PYTEST := $(BIN)/pytest -n 2 --dist worksteal
+# Files that have some: collecting the others would take each worker longer than a test.
+STATISTICAL = $(shell grep -rl --include='test_*.py' 'mark\.statistical' tests)
 
 test: lint  ## lint, then the tests
-	@XLA_FLAGS= $(PYTEST) -m "statistical and not slow"
+	@XLA_FLAGS= $(PYTEST) -m "statistical and not slow" $(STATISTICAL)
 	@$(PYTEST) -m "not statistical and not slow"
 
 test-all: lint  ## all tests and those that are slow
-	@XLA_FLAGS= $(PYTEST) -m statistical
+	@XLA_FLAGS= $(PYTEST) -m statistical $(STATISTICAL)
 	@$(PYTEST) -m "not statistical"
 
 $(VENV)/.browser: $(READY)

@@ -20,6 +20,8 @@ class Options:
     """Markdown file to write the table to"""
     rounds: int = 7
     """how often everything is measured in turn; the fastest counts"""
+    only: str | None = None
+    """one part alone: steps, networks, groups or fermions"""
     scaling: tyro.conf.FlagCreatePairsOff[bool] = False
     """measure throughput with 1, 2 and 4 devices and processes instead"""
     json: tyro.conf.FlagCreatePairsOff[bool] = False
@@ -33,12 +35,16 @@ def main(arguments: list[str] | None = None) -> int:
         sys.stderr.write(f"--rounds is {options.rounds}, but must be at least 1.\n")
         return 2
     use_cache()
-    if options.scaling:
-        from benchmarks.scaling import scaling as bench
-    else:
-        from benchmarks.bench import bench
+    console = Console(quiet=options.json)
     try:
-        measured = bench(options.rounds, options.out, Console(quiet=options.json))
+        if options.scaling:
+            from benchmarks.scaling import scaling
+
+            measured = scaling(options.rounds, options.out, console)
+        else:
+            from benchmarks.bench import bench
+
+            measured = bench(options.rounds, options.out, console, options.only)
     except UserError as error:
         sys.stderr.write(f"{error.on_command_line()}\n")
         return 2

@@ -18,7 +18,7 @@ from jaxtyping import Array, Float
 from rich.console import Console
 from rich.markdown import Markdown
 
-from benchmarks import gauge_bench, network_bench
+from benchmarks import fermion_bench, gauge_bench, network_bench
 from benchmarks.chunks import sampling_chunk
 from benchmarks.stopwatch import Contestant, fastest
 from dlhmc.errors import UserError
@@ -49,6 +49,8 @@ BLACKJAX = "BlackJAX, written the obvious way"
 NUMPY = "NumPy loop"
 
 Links = Float[Array, "2 x t chain"]
+#: a section of the report, and its numbers
+Measured = tuple[str, Any]
 
 
 class Limits(NamedTuple):
@@ -58,8 +60,21 @@ class Limits(NamedTuple):
     sines: float
 
 
-def bench(rounds: int, out: Path | None, console: Console) -> dict[str, Any]:
-    """Measure, print, and write the table if asked to; the numbers are for a program."""
+def bench(rounds: int, out: Path | None, console: Console, only: str | None = None) -> dict[str, Any]:
+    """Measure all parts or one, print, and write the tables if asked to; the numbers are for a program."""
+    if only is not None and only not in PARTS:
+        raise UserError(f"--only is {only}, but must be one of {', '.join(PARTS)}.")
+    found = {name: part(rounds, console) for name, part in PARTS.items() if only in (None, name)}
+    report = "\n".join(text for text, _ in found.values())
+    console.print(Markdown(report))
+    if out is not None:
+        out.write_text(report, encoding="utf-8")
+        console.print(f"written to {out}", highlight=False)
+    return {name: numbers for name, (_, numbers) in found.items()}
+
+
+def _steps(rounds: int, console: Console) -> Measured:
+    """Leapfrog steps, and what the machine could do."""
     times: dict[str, dict[int, float]] = {}
     for chains in CHAINS:
         with console.status(f"measuring {chains} chain{'s' if chains > 1 else ''} …"):
@@ -67,29 +82,40 @@ def bench(rounds: int, out: Path | None, console: Console) -> dict[str, Any]:
                 times.setdefault(name, {})[chains] = 1e6 * per_step / chains
     with console.status("measuring the machine …"):
         limits = _limits(CHAINS[0], rounds)
+    return _report(times, limits, rounds), {"microseconds": times, "limits": limits._asdict()}
+
+
+def _networks(rounds: int, console: Console) -> Measured:
     with console.status("measuring networks …"):
         rates = network_bench.measure(network_bench.PAPER, rounds)
-    gauge = gauge_bench.measure(rounds, console)
-    sections = [
-        _report(times, limits, rounds),
-        network_bench.report(network_bench.PAPER, rates, rounds),
-        gauge_bench.report(gauge, rounds),
+    return network_bench.report(network_bench.PAPER, rates, rounds), rates._asdict()
+
+
+def _groups(rounds: int, console: Console) -> Measured:
+    found = gauge_bench.measure(rounds, console)
+    numbers = [
+        setting._asdict() | case._asdict() | {"microseconds": times}
+        for setting, cases in found.items()
+        for case, times in cases.items()
     ]
-    report = "\n".join(sections)
-    console.print(Markdown(report))
-    if out is not None:
-        out.write_text(report, encoding="utf-8")
-        console.print(f"written to {out}", highlight=False)
-    return {
-        "microseconds": times,
-        "limits": limits._asdict(),
-        "networks": rates._asdict(),
-        "gauge": [
-            setting._asdict() | case._asdict() | {"microseconds": found}
-            for setting, cases in gauge.items()
-            for case, found in cases.items()
-        ],
-    }
+    return gauge_bench.report(found, rounds), numbers
+
+
+def _fermions(rounds: int, console: Console) -> Measured:
+    found = fermion_bench.measure(rounds, console)
+    numbers = [
+        {"kernel": name, "side": side} | cost._asdict() for name, costs in found.items() for side, cost in costs.items()
+    ]
+    return fermion_bench.report(found, rounds), numbers
+
+
+#: what `--only` chooses from
+PARTS: dict[str, Callable[[int, Console], Measured]] = {
+    "steps": _steps,
+    "networks": _networks,
+    "groups": _groups,
+    "fermions": _fermions,
+}
 
 
 @eqx.filter_jit

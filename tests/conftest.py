@@ -1,5 +1,6 @@
 """Shared by all tests: strict dtypes, double precision where a test asks for it, and one cache of compiled code."""
 
+import gc
 import os
 from pathlib import Path
 
@@ -39,11 +40,20 @@ def resident():
     return int(PAGES.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") if PAGES.exists() else 0
 
 
-def forget_programs():
+def forget_programs(*, thoroughly=False):
     """What is needed again is on disk."""
     jax.clear_caches()
+    if thoroughly:
+        gc.collect()
     give_back_what_is_free()
     floor["bytes"] = resident()
+
+
+def pytest_collection_finish():
+    """Modules and compiled programs stay: looking through all of them again and again takes a twentieth of the time."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(700, 10, 100)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -58,7 +68,7 @@ def programs_of_a_few_tests():
     """Nor all of them, where a module has many."""
     yield
     if resident() > floor["bytes"] + ENOUGH:
-        forget_programs()
+        forget_programs(thoroughly=True)
 
 
 @pytest.fixture

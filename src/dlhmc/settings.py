@@ -87,6 +87,14 @@ def _hints(kind: Any) -> dict[str, Any]:
     return {field.name: plain(hints[field.name]) for field in dataclasses.fields(kind)}
 
 
+def advanced_defaults(kind: type[Any]) -> dict[str, Any]:
+    """Fields that only the long help lists, with their defaults."""
+    hints = typing.get_type_hints(kind, include_extras=True)
+    marks = {name: getattr(hint, "__metadata__", ()) for name, hint in hints.items()}
+    fields = (field for field in dataclasses.fields(kind) if Listed(advanced=True) in marks[field.name])
+    return {field.name: field.default for field in fields}
+
+
 def plain(hint: Any) -> Any:
     """A type without annotations other than limits."""
     if typing.get_origin(hint) is Annotated:

@@ -13,8 +13,8 @@ from rich.console import Console
 from scipy.special import gammaincinv
 
 from dlhmc.comparison.command import compare, open_results, settings_of_objects
-from dlhmc.comparison.contestants import contestant_of
-from dlhmc.comparison.race import Runner, drop_the_worse_half, scalars, turns
+from dlhmc.comparison.contestants import Contestant, contestant_of
+from dlhmc.comparison.race import Runner, drop_the_worse_half, scalars, share_variance, turns
 from dlhmc.comparison.settings import CompareSettings
 from dlhmc.comparison.table import markdown
 from dlhmc.errors import ExitCode, UserError
@@ -78,7 +78,11 @@ ROWS, CHAINS = 500, 2
 
 def flipping(target: Target, period: int) -> Runner:
     """As if it were HMC whose every trajectory took as long as any other's."""
-    contestant = contestant_of(f"every {period}", Flips(target, period))
+    return started(target, contestant_of(f"every {period}", Flips(target, period)))
+
+
+def started(target: Target, contestant: Contestant) -> Runner:
+    """After some trajectories."""
     x = target.start(jax.random.key(0), "hot", CHAINS, np.float32)
     runner = Runner(dataclasses.replace(contestant, kind="hmc", leapfrog_steps=1), target, x, 1)
     runner._advance(ROWS)
@@ -130,6 +134,54 @@ def test_the_bound_of_a_mixture_knows_that_the_mode_changes_by_two(period):
     assert not runner.resolved
     assert runner.bound("mode") == pytest.approx(2 * 0.25 * steps / gammaincinv(jumps + 1, 0.95) - 0.5)
     assert runner._guess("mode") == pytest.approx(2 * 0.25 * steps / (jumps + 1) - 0.5)
+
+
+class Rounded(Sides):
+    """A normal of width 0.3, rounded: it is 0 in nine cases of ten, and the variance of that is not known."""
+
+    slow: ClassVar = {"side": 0.0}
+    given: float | None = None
+
+    def observables(self, x):
+        return {"x": x[0], "side": jnp.round(0.3 * x[0])}
+
+    def slow_variance(self, name):
+        return self.given
+
+
+class Afresh(Kernel):
+    """Draws from it."""
+
+    target: Target
+
+    def init(self, x):
+        return Counted(x, jnp.zeros((), jnp.int32))
+
+    def step(self, key, state):
+        ones = jnp.ones(state.x.shape[-1], state.x.dtype)
+        x = jax.random.normal(key, state.x.shape, state.x.dtype)
+        return Counted(x, state.steps + 1), Info(ones, ones > 0, 0 * ones, ones < 0)
+
+
+@pytest.mark.parametrize(("given", "used"), [(None, None), (0.3, None), (0.09, 0.09)])
+def test_limits_of_frozen_samplers_take_the_variance_that_others_have_measured(given, used):
+    """σ² = 2(1 − Φ(0.5/0.3)) = 0.0956; 0.3 is contradicted by what is seen, 0.09 is not."""
+    target = Rounded(given)
+    frozen, drawn = flipping(target, 0), started(target, contestant_of("drawn", Afresh(target)))
+    share_variance([frozen])
+    assert frozen.bound("side") == pytest.approx(limit(given or 0.5))
+    assert drawn.resolved
+    share_variance([frozen, drawn])
+    frozen.look(now=True)
+    if used is None:
+        assert limit(0.06) < frozen.bound("side") < limit(0.0956)
+    else:
+        assert frozen.bound("side") == pytest.approx(limit(used))
+
+
+def limit(variance: float) -> float:
+    """Of τ_int, if nothing has changed."""
+    return 2 * variance * (ROWS - 1) * CHAINS / np.log(20) - 0.5
 
 
 def test_samplers_are_judged_by_single_numbers():

@@ -9,14 +9,16 @@ from dlhmc.kernels.integrators import INTEGRATORS
 from dlhmc.kernels.metropolis import decide
 from dlhmc.kernels.tuning import StepSizeTuner
 from dlhmc.theories.u1.wilson import U1
+from unoptimised import unoptimised
 
 pytestmark = pytest.mark.statistical
 
 step = eqx.filter_jit(lambda kernel, key, state: kernel.step(key, state))
 
 
+@unoptimised
 def start(target, chains=64, kind="hot"):
-    return State(target.start(jax.random.key(0), kind, chains, jnp.float32))
+    return State(target.start(jax.random.key(0), kind, chains, jnp.dtype(jnp.float32)))
 
 
 def test_small_steps_are_always_accepted():
@@ -80,33 +82,32 @@ def test_steps_and_sizes_do_not_recompile():
     assert counted._cache_size() == 1
 
 
+draw = eqx.filter_jit(lambda draws, chains: draws.draw(jax.random.key(0), chains, jnp.dtype(jnp.float32)))
+
+
+@eqx.filter_jit
+def tuned_acceptance(kernel, x, trajectories, wanted):
+    """Of as many trajectories as were used for tuning before."""
+
+    def body(i, carry):
+        state, tuner, total = carry
+        tuning = i < trajectories
+        key = jax.random.key(jnp.where(tuning, i, 10_000 + i - trajectories))
+        state, info = kernel.with_step_size(jnp.where(tuning, tuner.step_size, tuner.result)).step(key, state)
+        updated = tuner.update(info.acceptance, wanted)
+        tuner = jax.tree.map(lambda new, old: jnp.where(tuning, new, old), updated, tuner)
+        return state, tuner, total + jnp.where(tuning, 0, info.acceptance.mean())
+
+    start = (State(x), StepSizeTuner.start(kernel.step_size), jnp.float32(0))
+    return jax.lax.fori_loop(0, 2 * trajectories, body, start)[2] / trajectories.astype(jnp.float32)
+
+
 @pytest.mark.parametrize("integrator", sorted(INTEGRATORS))
 @pytest.mark.parametrize("chains", [4, 128])
 @pytest.mark.parametrize("wanted", [pytest.param(0.65, marks=pytest.mark.slow), 0.8])
 def test_tuned_step_size_gives_the_wanted_acceptance(integrator, chains, wanted):
     target = U1((8, 8), 5.0)
     kernel = HMC(target, 0.1, 10, INTEGRATORS[integrator])
-    x = jax.jit(lambda draws, key: draws.draw(key, chains, jnp.float32))(target.exact_draws(), jax.random.key(0))
-    trajectories = 500 if chains < 100 else 200
-
-    @eqx.filter_jit
-    def warm_up(kernel, state, tuner):
-        def body(i, carry):
-            state, tuner = carry
-            state, info = kernel.with_step_size(tuner.step_size).step(jax.random.key(i), state)
-            return state, tuner.update(info.acceptance, jnp.float32(wanted))
-
-        return jax.lax.fori_loop(0, trajectories, body, (state, tuner))
-
-    @eqx.filter_jit
-    def measure(kernel, state):
-        def body(i, carry):
-            state, total = carry
-            state, info = kernel.step(jax.random.key(10_000 + i), state)
-            return state, total + info.acceptance.mean()
-
-        return jax.lax.fori_loop(0, trajectories, body, (state, jnp.float32(0)))[1] / trajectories
-
-    state, tuner = warm_up(kernel, State(x), StepSizeTuner.start(kernel.step_size))
-    acceptance = float(measure(kernel.with_step_size(tuner.result), state))
-    assert acceptance == pytest.approx(wanted, abs=0.03)
+    trajectories = jnp.int32(500 if chains < 100 else 200)
+    acceptance = tuned_acceptance(kernel, draw(target.exact_draws(), chains), trajectories, jnp.float32(wanted))
+    assert float(acceptance) == pytest.approx(wanted, abs=0.03)

@@ -153,8 +153,8 @@ def unequal():
 
 
 def without_networks():
+    SamplePlan.from_table(SAMPLING).run(OUT / "hmc-1", console(), quiet(1))
     return {
-        "hmc": sampled("hmc", {}, NUMBERS),
         "resumed": {"4 to 1": resumed(4, 1), "1 to 4": resumed(1, 4)},
         "unequal": unequal(),
         "split": split("hmc", {"lattice": (8, 4)}),
@@ -179,6 +179,11 @@ def with_networks():
 
 if __name__ == "__main__":
     jax.config.update("jax_num_cpu_devices", 4)  # before JAX starts, which imports do not
-    parts = {"hmc": without_networks, "networks": with_networks, "messages": messages}
+    parts = {
+        "bits": lambda: sampled("hmc", {}, NUMBERS),
+        "hmc": without_networks,
+        "networks": with_networks,
+        "messages": messages,
+    }
     found = parts[sys.argv[1]]()
     sys.stdout.write(json.dumps(found) + "\n")

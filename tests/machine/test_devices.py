@@ -50,7 +50,7 @@ def in_strips(split, strip=(2, 2, 4, 8), row=4 * 8):
 
 @pytest.mark.slow
 def test_sampling_is_the_same_bit_for_bit(find):
-    same_on(find("hmc")["hmc"], "124")
+    same_on(find("bits"), "124")
 
 
 def test_a_run_goes_on_with_any_number_of_devices(find):
@@ -99,7 +99,7 @@ def test_more_devices_than_there_are():
 
 def test_a_time_limit_saves_and_says_how_to_go_on(tmp_path, capsys):
     arguments = ["sample", "--lattice", "4", "4", "--beta", "2", "--chains", "4", "--trajectories", "1000000"]
-    code = cli.run([*arguments, "--start", "cold", "--time-limit", "3s", "--out", str(tmp_path / "run")])
+    code = cli.run([*arguments, "--start", "cold", "--time-limit", "1s", "--out", str(tmp_path / "run")])
     assert code == ExitCode.TIME_OVER
     assert "dlhmc resume" in capsys.readouterr().out
     assert cli.run(["resume", str(tmp_path / "run"), "--time-limit", "soon"]) == ExitCode.BAD_INPUT

@@ -108,4 +108,4 @@ def test_a_sampling_run(tmp_path):
     assert [panel.series[0].kind for panel in chart.panels] == ["steps", "line"]
     (table,) = (block for section in page.sections for block in section.blocks if isinstance(block, Table))
     assert [row[0] for row in table.rows][:2] == ["plaquette", "charge squared"]
-    assert table.caption.startswith("4 chains of 20 trajectories, 4 leapfrog steps each. ")
+    assert table.caption.startswith("hmc, u1, 4×4, beta = 2, 4 chains × 20 trajectories, 4 leapfrog steps each. ")

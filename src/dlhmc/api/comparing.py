@@ -128,4 +128,6 @@ def _rivals(target: Target, settings: dict[str, Any]) -> Rivals | None:
         raise UserError(f"This target is of no theory that would know {', '.join(settings)}: leave that out.")
     kind = registry.theory(known[0]).rivals
     require_known(settings, hints_of(kind), f"The theory {known[0]}")
-    return kind(**settings)
+    chosen = kind(**settings)
+    chosen.check(target)
+    return chosen

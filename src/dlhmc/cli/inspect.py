@@ -237,6 +237,8 @@ class Bench(Compiling):
     """Markdown file to write the table to"""
     rounds: int = 7
     """how often everything is measured in turn; the fastest counts"""
+    only: str | None = None
+    """one part alone: steps, networks, groups or fermions"""
     scaling: Switch = False
     """measure throughput with 1, 2 and 4 devices and processes instead"""
     json: Switch = False
@@ -250,12 +252,15 @@ class Bench(Compiling):
                 "The benchmarks are not part of the installed package: run 'make bench' in a checkout of it."
             )
         sys.path.insert(0, str(folder))
+        screen = console(quiet=self.json)
         if self.scaling:
-            from benchmarks.scaling import scaling as bench
+            from benchmarks.scaling import scaling
+
+            measured = scaling(self.rounds, self.out, screen)
         else:
             from benchmarks.bench import bench
 
-        measured = bench(self.rounds, self.out, console(quiet=self.json))
+            measured = bench(self.rounds, self.out, screen, self.only)
         if self.json:
             print_json(measured)
         return ExitCode.OK

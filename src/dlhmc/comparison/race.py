@@ -4,6 +4,9 @@ A round gives every sampler that is still running the same time, but at least ha
 of large networks may take as long as a hundred of HMC. One whose autocorrelation times are known well enough only takes
 short turns from then on, so that its speed is that of the whole race. HMC that costs more than other HMC is dropped:
 early on the worse half by what is known of it so far, later what is known to cost more than the best.
+
+The limit of τ_int of a frozen sampler needs the variance of what is frozen. Where the target does not know it, those
+that have measured it tell the others.
 """
 
 import math
@@ -24,7 +27,13 @@ from dlhmc.runs.engine import Schedule, advance, begin_at, told
 from dlhmc.runs.interruption import Interruption
 from dlhmc.runs.progress import Display
 from dlhmc.runs.summary import IN_EVERY_SUMMARY
-from dlhmc.statistics import AutocorrelationTime, Estimate, format_uncertainty, integrated_autocorrelation_time
+from dlhmc.statistics import (
+    AutocorrelationTime,
+    Estimate,
+    format_uncertainty,
+    integrated_autocorrelation_time,
+    mean_and_error,
+)
 from dlhmc.statistics.autocorrelation import ONE_SIDED_SIGMA
 from dlhmc.targets.contract import Target
 
@@ -66,7 +75,11 @@ class Runner:
         self.accepted = self.nonfinite = 0
         self.seconds = 0.0
         self._sector = target.sector if target.sector in observables else None
+        #: σ² of slow observables in units of their squared changes, where the target knows it, or the race has learned
         self._variances = {name: target.slow_variance(name) for name in self.slow}
+        self._given = self._variances.get(target.sector or "")
+        #: σ² of the sector, where this sampler has measured it
+        self.variance: Estimate | None = None
         self._carry = begin_at(contestant.kernel, x)
         figures = told(contestant.kernel, self._carry.state)
         #: figures of the kernel that count work
@@ -79,7 +92,7 @@ class Runner:
         self._next_look = float(_FIRST_LOOK)
         self._last_sector: NDArray[Any] | None = None
         # Of the sector: sums over all jumps, and the smallest of their squares, which is the unit.
-        self._squared_jumps = self._fourth_jumps = self._smallest_jump = 0
+        self._squared_jumps = self._fourth_jumps = self.smallest_jump = 0
 
     @property
     def rows(self) -> int:
@@ -152,7 +165,7 @@ class Runner:
                 self._squared_jumps += int(jumps.sum())
                 self._fourth_jumps += int((jumps**2).sum())
                 smallest = int(jumps.min())
-                self._smallest_jump = min(self._smallest_jump or smallest, smallest)
+                self.smallest_jump = min(self.smallest_jump or smallest, smallest)
 
     def look(self, *, now: bool = False) -> None:
         """Autocorrelation times, as often as the histories have grown by a good part."""
@@ -161,6 +174,17 @@ class Runner:
         self._next_look = self.rows * _GROWTH_BETWEEN_LOOKS
         for name, mean in self.slow.items():
             self.taus[name] = integrated_autocorrelation_time(self.streams[name], mean, variance=self._variances[name])
+        if self._sector in self.slow and self.taus[self._sector].resolved:
+            sectors, mean = self.streams[self._sector].astype(np.float64), self.slow[self._sector]
+            self.variance = mean_and_error((sectors - (sectors.mean() if mean is None else mean)) ** 2)
+
+    def learn(self, variance: Estimate) -> None:
+        """Take the lower limit (95 %) of σ² of the sector, unless the target knows it and is not contradicted."""
+        if self._sector in self.slow:
+            margin, first = ONE_SIDED_SIGMA * variance.error, self._variances[self._sector] is None
+            contradicted = self._given is None or self._given > variance.value + margin
+            self._variances[self._sector] = max(0.0, variance.value - margin) if contradicted else self._given
+            self.look(now=first)
 
     @property
     def resolved(self) -> bool:
@@ -203,7 +227,7 @@ class Runner:
         """
         if self._sector is None or self.contestant.kind != "hmc" or self.rows < 2:
             return 0.0
-        variance, unit = self._variances.get(self._sector), self._smallest_jump or 1
+        variance, unit = self._variances.get(self._sector), self.smallest_jump or 1
         steps = (self.rows - 1) * self.chains
         # None seen in n steps still allows three (95 %).
         most = (self._squared_jumps + sigmas * math.sqrt(self._fourth_jumps)) / unit + (3 if sigmas else 1)
@@ -265,6 +289,7 @@ def race(runners: list[Runner], precision: float, budget: float, display: Displa
             if runner.known_to(precision):
                 runner.status = "measured"
         rounds += 1
+        share_variance(runners)
         if rounds >= _ROUNDS_AT_LEAST:
             drop_the_clearly_worse(runners)
         if halvings and elapsed() > halvings[0] * budget:
@@ -274,6 +299,10 @@ def race(runners: list[Runner], precision: float, budget: float, display: Displa
     seconds = elapsed()
     for runner in runners:
         runner.look(now=True)
+    share_variance(runners)
+    for runner in runners:
+        if not runner.resolved:
+            runner.look(now=True)
     return seconds
 
 
@@ -283,6 +312,19 @@ def turns(runners: list[Runner]) -> dict[Kind, float]:
     others = running.total() - running["model"]
     longer = max(1.0, others / max(1, running["model"]))
     return {kind: _TURN_SECONDS * (longer if kind == "model" else 1) for kind in running}
+
+
+def share_variance(runners: list[Runner]) -> None:
+    """Let all learn σ² of the sector from the sampler that knows it best.
+
+    It is in units of the squared changes: where those of samplers differ, of the largest, which makes limits smaller.
+    """
+    known = [v for runner in runners if (v := runner.variance) is not None and 0 < v.error < math.inf]
+    if known:
+        best = min(known, key=lambda variance: variance.error / variance.value)
+        unit = max(runner.smallest_jump for runner in runners)
+        for runner in runners:
+            runner.learn(Estimate(best.value / unit, best.error / unit))
 
 
 def drop_the_clearly_worse(runners: list[Runner]) -> None:

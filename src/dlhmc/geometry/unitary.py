@@ -171,20 +171,32 @@ class UnitaryMatrices(Geometry):
         rows += [] if self.special else [np.ones(n)]
         return [row * np.sqrt(self.norm / (row @ row)) for row in rows]
 
+    # Matrices are split and put together entry by entry: derivatives fill slices up with zeros and add them, and would
+    # compute what a sum over generators is multiplied with anew for each of them.
+
     def hermitian(self, v: Momentum) -> Matrices:
         """V = Σ_a v_a T_a."""
-        t = self.generators().astype(self.dtype(v.dtype))
-        return jnp.sum(v[:, None, None].astype(t.dtype) * t.reshape(*t.shape, *(1,) * (v.ndim - 1)), axis=0)
+        n, generators = self.colors, self.generators()
+        parts = jnp.split(v.astype(self.dtype(v.dtype)), len(generators))
+
+        def entry(i: int, j: int) -> Array:
+            terms = [t[i, j].item() * part for t, part in zip(generators, parts, strict=True) if t[i, j]]
+            return sum(terms[1:], terms[0])
+
+        entries = [entry(i, j) for i, j in itertools.product(range(n), repeat=2)]
+        return jnp.concatenate(entries).reshape(n, n, *v.shape[1:])
 
     def components(self, m: Matrices) -> Momentum:
         """v_a of the Hermitian matrix (M − M†)/2i = Σ_a v_a T_a, for SU(N) of its traceless part."""
-        parts = []
-        for i, j in itertools.combinations(range(self.colors), 2):
-            parts += [m[i, j].imag + m[j, i].imag, m[i, j].real - m[j, i].real]
+        n, parts = self.colors, []
+        entries = jnp.split(m.reshape(n * n, *m.shape[2:]), n * n)
+        for i, j in itertools.combinations(range(n), 2):
+            upper, lower = entries[n * i + j], entries[n * j + i]
+            parts += [upper.imag + lower.imag, upper.real - lower.real]
         for d in self._diagonals():
-            terms = [(weight / self.norm).item() * m[i, i].imag for i, weight in enumerate(d) if weight]
+            terms = [(weight / self.norm).item() * entries[n * i + i].imag for i, weight in enumerate(d) if weight]
             parts.append(sum(terms[1:], terms[0]))
-        return jnp.stack(parts)
+        return jnp.concatenate(parts)
 
 
 def _near_log(quotient: Array) -> Array:
@@ -263,10 +275,14 @@ def _coefficients(c0: Float[Array, "..."], c1: Float[Array, "..."]) -> Coefficie
 
     def horner(first: int) -> Coefficients:
         """Σ_m (−1)^m H^{2m}/(2m + first)!, where H²(q₀, q₁, q₂) = (c₀q₁, c₁q₁ + c₀q₂, q₀ + c₁q₂)."""
-        q0, q1, q2 = (jnp.zeros_like(c0) for _ in range(3))
-        for m in reversed(range(series.pairs)):
-            q0, q1, q2 = c0 * q1 + (-1) ** m / math.factorial(2 * m + first), c1 * q1 + c0 * q2, q0 + c1 * q2
-        return q0, q1, q2
+        terms = [(-1) ** m / math.factorial(2 * m + first) for m in reversed(range(series.pairs))]
+
+        def next_of(q: Coefficients, term: Array) -> tuple[Coefficients, None]:
+            q0, q1, q2 = q
+            return (c0 * q1 + term, c1 * q1 + c0 * q2, q0 + c1 * q2), None
+
+        zero = jnp.zeros_like(c0)
+        return jax.lax.scan(next_of, (zero, zero, zero), jnp.asarray(terms, c0.dtype))[0]
 
     def squared(_: int, q: Coefficients) -> Coefficients:
         q0, q1, q2 = q

@@ -84,6 +84,11 @@ class ComparePlan(Plan):
             inputs[label] = model.path
         return alone, in_turn, inputs
 
+    def _target(self) -> "Target":
+        target = self.target.build()
+        self.rivals.check(target)
+        return target
+
     def estimate(self, console: "Console") -> None:
         """Print what the comparison would take."""
         import jax
@@ -91,7 +96,7 @@ class ComparePlan(Plan):
         from dlhmc.comparison.command import estimate
 
         with jax.enable_x64(self.settings.float64):
-            target = self.target.build()
+            target = self._target()
             models, in_turn, _ = self.models(target)
             estimate(target, self.settings, models, [self.rivals, *in_turn], console)
 
@@ -109,8 +114,8 @@ class ComparePlan(Plan):
         options = options or PLAIN
         RunDirectory(path).refuse_if_taken()
         with jax.enable_x64(self.settings.float64):
-            target = self.target.build()
-            # Before the directory is made: a model that does not fit leaves nothing behind.
+            # Before the directory is made: what does not fit leaves nothing behind.
+            target = self._target()
             models, in_turn, inputs = self.models(target)
             place = Place(path, self.table(), inputs)
             tuned = [self.rivals, *in_turn]

@@ -158,7 +158,7 @@ class Section:
 
 @dataclasses.dataclass(frozen=True)
 class Page:
-    """The whole report: the question, the answer in one line, and everything behind it."""
+    """The whole report: the question, the answer with a line for each theory or family, and everything behind it."""
 
     title: str
     question: str

@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 import re
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -52,13 +53,13 @@ def build_page(paths: Sequence[Path], curves: Sequence[Curve] = ()) -> Page:
     if not any(runs):
         raise UserError("There is nothing to report yet: give directories of finished runs.")
     families = grouped(runs.comparisons, curves)
-    sections: list[Section] = []
-    for figures, family in families:
-        taken = {section.heading for section in sections}
-        for section in figures.sections(family):
-            heading = section.heading
-            heading = f"{heading}, {figures.where(family.last)}" if heading in taken else heading
-            sections.append(dataclasses.replace(section, heading=heading))
+    found = [(figures.where(family.last), figures.sections(family)) for figures, family in families]
+    headings = Counter(section.heading for _, of_family in found for section in of_family)
+    sections = [
+        dataclasses.replace(one, heading=one.heading if headings[one.heading] == 1 else f"{one.heading}, {where}")
+        for where, of_family in found
+        for one in of_family
+    ]
     if runs.trainings:
         sections.append(Section("Training", training_charts(runs.trainings)))
     sections += _samplings([SampledRun.open(path) for path in runs.samplings])
@@ -74,11 +75,11 @@ def build_page(paths: Sequence[Path], curves: Sequence[Curve] = ()) -> Page:
         figures, family = families[-1]
         title, question = figures.title(family.last), figures.question(family.last)
     sections = _drawable([*sections, _how_to_repeat(paths)])
-    return Page(title, question, " ".join(answers) or _counts(runs), sections)
+    return Page(title, question, "\n".join(answers) or _counts(runs), sections)
 
 
 def _samplings(runs: Sequence[SampledRun]) -> list[Section]:
-    """A section for each run, and one for what runs of a theory tell together."""
+    """What runs of a theory tell together, then a section for each run."""
     sections: list[Section] = []
     alike: dict[type[Figures], tuple[Figures, list[SampledRun]]] = {}
     for run in runs:
@@ -87,11 +88,12 @@ def _samplings(runs: Sequence[SampledRun]) -> list[Section]:
         with run.sound():
             table = [] if run.summary is None else [sampling_table(run.summary)]
             sections.append(Section(f"Sampling run {run.name}", [*table, *figures.sampled(run), sampling_chart(run)]))
+    together: list[Section] = []
     for figures, group in alike.values():
         with group[-1].sound():
             if blocks := figures.together(group):
-                sections.append(Section("Sampling runs together", blocks))
-    return sections
+                together.append(Section("Sampling runs together", blocks))
+    return together + sections
 
 
 def _drawable(sections: Sequence[Section]) -> list[Section]:

@@ -172,11 +172,14 @@ def cost_table(family: Family, moves: str, column: str = "", rows: Sequence[str]
     """
     headers = {"hmc": "HMC", "move": moves, "model": "trained"}
     kinds = [kind for kind in headers if any(run.of_kind(kind) for run in family.runs)]
+    # A heat bath, or a move that is no trajectory, has no leapfrog steps to count.
+    stepping = [kind for kind in kinds if any(e.leapfrog_steps for run in family.runs for e in run.of_kind(kind))]
     places = rows or [f"{family.at(run):g}" for run in family.runs]
     work = work_of([entry for run in family.runs for entry in run.results.entries])
     cells = []
     for place, run in zip(places, family.runs, strict=True):
-        fewest, quickest = ([run.best(kind, cost) for kind in kinds] for cost in (in_steps, in_time))
+        fewest = [run.best(kind, in_steps) for kind in stepping]
+        quickest = [run.best(kind, in_time) for kind in kinds]
         models = run.best("model", in_steps), run.best("model", in_time)
         cells.append(
             [
@@ -194,7 +197,7 @@ def cost_table(family: Family, moves: str, column: str = "", rows: Sequence[str]
         )
     header = (
         column or family.axis_label,
-        *(f"{headers[kind]}: N_{{LF}} τ" for kind in kinds),
+        *(f"{headers[kind]}: N_{{LF}} τ" for kind in stepping),
         *(f"{headers[kind]}: ms" for kind in kinds),
         *(f"{headers[kind]}: {family.last.symbol(name)}" for name in work for kind in kinds),
         "gain in steps",

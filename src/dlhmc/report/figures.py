@@ -100,10 +100,10 @@ class Figures:
         for run in family.runs:
             blocks: list[Block] = []
             if contenders(run):
-                title = f"Autocorrelation, {run.name}"
+                title = f"Autocorrelation, {self.where(run)}"
                 blocks.append(autocorrelation_chart(run, run.slow[:_MOST_PANELS], f"autocorrelation-{run.name}", title))
             if blocks := blocks + self.layers(run):
-                found.append(Section(f"Comparison {run.name}", blocks))
+                found.append(Section(f"Comparison on {self.where(run)}", blocks))
         return found
 
     def costs(self, family: Family) -> Section:

@@ -37,6 +37,12 @@ _COLOURS = (VERMILION, BLUE, GREEN, PURPLE, ORANGE)
 _EQUILIBRATION = 500
 
 
+def _compiled_once(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A program that runs only once: to optimise it would take longer than it runs."""
+    options = {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False}
+    return eqx.filter_jit(function, compiler_options=options)  # type: ignore[call-overload]
+
+
 class Batch(NamedTuple):
     """A start that several samplers have in common, each to be followed layer by layer."""
 
@@ -71,14 +77,19 @@ class Batch(NamedTuple):
             ways[f"HMC ({in_words(best)})"] = _step_by_step(hmc)
         ways |= {entry.name: trained.trajectory.layer_by_layer for entry, trained in others}
         x = _equilibrium(hmc or kernel, seed)
-        momentum, refresh = jax.random.split(jax.random.key(seed))
-        v = target.geometry.momentum(momentum, CHAINS, real_dtype(x))
-        return cls(target.refresh(refresh, x), x, v, ways, kernel.trajectory)
+
+        @_compiled_once
+        def drawn(target: Target, x: Field) -> tuple[Target, Momentum]:
+            momentum, refresh = jax.random.split(jax.random.key(seed))
+            return target.refresh(refresh, x), target.geometry.momentum(momentum, CHAINS, real_dtype(x))
+
+        refreshed, v = drawn(target, x)
+        return cls(refreshed, x, v, ways, kernel.trajectory)
 
     def follow(self, way: Way, watched: Callable[[Field], dict[str, Array]]) -> dict[str, NDArray[Any]]:
         """The energy from its start, and functions of the configurations, after each layer; the layer is axis 0."""
 
-        @eqx.filter_jit
+        @_compiled_once
         def follow(target: Target, x: Field, v: Momentum) -> dict[str, Array]:
             begin = Phase(x, v, jnp.zeros(x.shape[-1], v.dtype))
             later = way(target, x, v)
@@ -99,11 +110,12 @@ def _open(run: ComparedRun, model: str) -> Model:
 def _equilibrium(kernel: Kernel, seed: int) -> Field:
     """Exact draws; else where the kernel has come to from a hot start."""
     draws, root = kernel.target.exact_draws(), integer(seed, np.uint32)
-    carry = begin(kernel, draws, root, "hot", CHAINS)
-    if draws is None:
-        number = integer(_EQUILIBRATION)
-        schedule = Schedule(root, number, leaf(0.8))
-        carry, _ = advance(kernel, schedule, carry, integer(0), number, _EQUILIBRATION, tune=False)
+    if draws is not None:
+        dtype = jnp.dtype(jnp.result_type(float))
+        return _compiled_once(lambda draws: draws.draw(jax.random.key(seed), CHAINS, dtype))(draws)
+    number = integer(_EQUILIBRATION)
+    carry, schedule = begin(kernel, None, root, "hot", CHAINS), Schedule(root, number, leaf(0.8))
+    carry, _ = advance(kernel, schedule, carry, integer(0), number, _EQUILIBRATION, tune=False)
     return kernel.target.geometry.project(carry.state.x)
 
 
@@ -140,20 +152,26 @@ def profile_chart(profiles: Mapping[str, Profile], title: str, remark: str = "")
 def profile_film(profile: Profile, title: str) -> Film:
     """The distribution over the batch after each layer."""
     edges = {quantity: _edges(values) for quantity, values in profile.items()}
+    fractions = {quantity: _fractions(values, edges[quantity]) for quantity, values in profile.items()}
     frames = []
     for layer in range(len(next(iter(profile.values())))):
         panels = []
-        for quantity, values in profile.items():
-            bins = edges[quantity]
-            counts = np.histogram(np.clip(values[layer], bins[0], bins[-1]), bins)[0] / values.shape[1]
+        for quantity, bins in edges.items():
             centres = 0.5 * (bins[1:] + bins[:-1])
-            bars = Series("trained", centres.tolist(), counts.tolist(), "bars", VERMILION)
-            panels.append(Panel(quantity, "fraction of the batch", [bars]))
+            bars = Series("trained", centres.tolist(), fractions[quantity][layer].tolist(), "bars", VERMILION)
+            # At the start all may be in one bar, which would leave the others flat.
+            most = 1.1 * float(fractions[quantity][1:].max())
+            panels.append(Panel(quantity, "fraction of the batch", [bars], y_limits=(0.0, most)))
         frames.append(Frame(after(layer), panels=panels))
     caption = "The distributions of the figure above, layer by layer. The outermost bars hold everything beyond them."
     # Where the trajectory is farthest from where it may end.
     first = int(np.argmax(np.abs(np.median(profile[ENERGY], axis=1)))) if ENERGY in profile else 0
     return Film("layers-film", title, caption, frames, first=first)
+
+
+def _fractions(values: NDArray[Any], bins: NDArray[Any]) -> NDArray[Any]:
+    """Of the batch in each bin, [layer, bin]."""
+    return np.stack([np.histogram(np.clip(one, bins[0], bins[-1]), bins)[0] / len(one) for one in values])
 
 
 def _edges(values: NDArray[Any]) -> NDArray[Any]:

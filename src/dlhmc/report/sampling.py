@@ -15,7 +15,17 @@ from dlhmc.runs.describe import known_theory, symbol
 from dlhmc.runs.directory import RunDirectory, read_json, require_newest
 from dlhmc.runs.history import History
 from dlhmc.runs.sampling import open_measured
-from dlhmc.runs.summary import Element, Quantities, index_of, shown_elements, shown_mean, shown_moment, shown_time
+from dlhmc.runs.summary import (
+    Element,
+    Quantities,
+    index_of,
+    shown_checks,
+    shown_elements,
+    shown_mean,
+    shown_microseconds,
+    shown_moment,
+    shown_time,
+)
 from dlhmc.theories.contract import Theory
 
 
@@ -89,7 +99,9 @@ def sampling_table(summary: Mapping[str, Any]) -> Table:
     """What a finished run has measured, beside exact values."""
     moments = [name for name, entry in summary.items() if isinstance(entry, dict) and "exact" in entry]
     rows = [row for name in moments for row in shown_moment(name, summary[name])]
-    rows += [(name, shown_mean(entry), "", "", "") for name, entry in summary.get("derived", {}).items()]
+    rows += [(*row, "") for row in shown_checks(summary)]
+    for name, entry in summary.get("derived", {}).items():
+        rows.append((name.replace("_", " "), shown_mean(entry), "", "", ""))
     for name in (name for name in summary if name.startswith("tau_int_")):
         for label, tau in shown_elements(name.removeprefix("tau_int_"), summary[name]):
             rows.append((f"τ_{{int}} of {label}", shown_time(tau) if tau else "", "", "", ""))
@@ -97,8 +109,8 @@ def sampling_table(summary: Mapping[str, Any]) -> Table:
         rows.append(("acceptance", f"{summary['acceptance']:.4f}", "", "", ""))
     for name, value in summary.get("kernel_figures", {}).items():
         rows.append((name.replace("_", " "), f"{value:.4g}", "", "", ""))
-    rows.append(("µs a trajectory and chain", f"{summary['microseconds_per_trajectory']:.4g}", "", "", ""))
-    chains, trajectories = summary["chains"], summary["trajectories"]
-    caption = f"{chains} chains of {trajectories} trajectories, {summary['leapfrog_steps']} leapfrog steps each"
+    rows.append(("µs a trajectory and chain", shown_microseconds(summary["microseconds_per_trajectory"]), "", "", ""))
+    steps = summary["leapfrog_steps"]
+    caption = ", ".join([*summary["title"].split("  "), *([f"{steps} leapfrog steps each"] if steps else [])])
     caption = " ".join([f"{caption}.", *summary["warnings"], *summary["alarms"]])
     return Table(caption, ("", "measured", "exact", "difference", "R̂"), rows)

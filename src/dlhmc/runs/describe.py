@@ -11,6 +11,7 @@ import numpy as np
 
 from dlhmc.kernels import Kernel
 from dlhmc.numerics.leaves import by_name, digest
+from dlhmc.settings import advanced_defaults
 from dlhmc.targets import Target
 from dlhmc.theories import registry
 from dlhmc.theories.contract import Theory
@@ -48,13 +49,20 @@ def target_in_words(described: Mapping[str, Any]) -> str:
     theory = known_theory(described)
     symbols = {} if theory is None else theory.symbols
     parts = [str(described.get("target", described.get("name", "")))]
-    for key, value in described.items():
+    for key, value in ordinary(described).items():
         if isinstance(value, list | tuple) and value:
             parts.append("×".join(map(str, value)))
         elif key not in ("target", "name") and value not in (None, [], ()):
             number = isinstance(value, int | float) and not isinstance(value, bool)
             parts.append(f"{symbols.get(key, key)} = {f'{value:g}' if number else value}")
     return "  ".join(parts)
+
+
+def ordinary(described: Mapping[str, Any]) -> dict[str, Any]:
+    """Without those settings of the theory that few people know, where they have their defaults."""
+    theory = known_theory(described)
+    defaults = {} if theory is None else advanced_defaults(theory.settings)
+    return {key: value for key, value in described.items() if key not in defaults or value != defaults[key]}
 
 
 def known_theory(described: Mapping[str, Any]) -> Theory | None:

@@ -16,6 +16,7 @@ from rich.markup import escape
 from rich.table import Column, Table
 
 from dlhmc.errors import UserError
+from dlhmc.runs.describe import ordinary
 from dlhmc.runs.history import History
 from dlhmc.runs.precision import Precision
 from dlhmc.settings import converted
@@ -175,7 +176,7 @@ def _title(what: Mapping[str, Any]) -> str:
     'hmc  Gas  16×8  density = 7'
     """
     words, sizes, numbers = [str(what.get("kernel", ""))], [], []
-    for name, value in what.items():
+    for name, value in ordinary(what).items():
         values = np.asarray(value)
         if values.dtype.kind == "U" and name != "kernel":
             words.append(str(value))
@@ -323,10 +324,9 @@ def show(summary: dict[str, Any], quantities: Quantities, console: Console) -> N
     """Print the table: observable, measured, exact, difference in σ, R̂; then how fast the slow ones move."""
     show_observables(summary, quantities, console)
     independent = summary["microseconds_per_independent"]
-    per_independent = "" if independent is None else f", {independent:.4g} µs an independent configuration"
-    console.print(
-        f"{summary['microseconds_per_trajectory']:.4g} µs a trajectory and chain{per_independent}", highlight=False
-    )
+    times = [f"{shown_microseconds(summary['microseconds_per_trajectory'])} µs a trajectory and chain"]
+    times += [] if independent is None else [f"{shown_microseconds(independent)} µs an independent configuration"]
+    console.print(", ".join(times), highlight=False)
     if summary["precision"] is not None:
         console.out(f"rounding errors: {Precision(**summary['precision'])}", highlight=False)
     show_warnings(summary, console)
@@ -341,14 +341,10 @@ def show_observables(summary: Mapping[str, Any], quantities: Quantities, console
     for name in quantities.moments:
         for label, *row in shown_moment(name, summary[name]):
             table.add_row(escape(label), *row)
-    if "exp_minus_dh" in summary:
-        style = "bold red" if summary["alarms"] else None
-        for label, name, exact in (("exp(-ΔH)", "exp_minus_dh", 1), ("A tanh(ΔH/2)", "balance", 0)):
-            entry = summary[name]
-            difference = f"{(entry['mean'] - exact) / entry['error']:+.1f} σ" if entry["error"] else ""
-            table.add_row(label, shown_mean(entry), str(exact), difference, style=style)
+    for check in shown_checks(summary):
+        table.add_row(*check, style="bold red" if summary["alarms"] else None)
     for name, entry in summary.get("derived", {}).items():
-        table.add_row(escape(name), shown_mean(entry))
+        table.add_row(escape(name.replace("_", " ")), shown_mean(entry))
     if summary.get("acceptance") is not None:
         table.add_row("acceptance", f"{summary['acceptance']:.4f}")
     for name, value in summary.get("kernel_figures", {}).items():
@@ -368,7 +364,7 @@ def show_values(summary: Mapping[str, Any], names: Iterable[str], console: Conso
         for label, entry in shown_elements(name, {"mean": summary[name]["mean"]}):
             table.add_row(escape(label), f"{entry['mean']:.6f}" if entry else "")
     for name, entry in summary.get("derived", {}).items():
-        table.add_row(escape(name), f"{entry['mean']:.6f}")
+        table.add_row(escape(name.replace("_", " ")), f"{entry['mean']:.6f}")
     console.print(table)
 
 
@@ -405,11 +401,29 @@ def shown_moment(name: str, entry: Mapping[str, Any]) -> Iterator[tuple[str, str
         yield label, shown_mean(figures), exact, difference, rhat
 
 
+def shown_checks(summary: Mapping[str, Any]) -> Iterator[tuple[str, str, str, str]]:
+    """Averages of functions of ΔH, which accept/reject makes exact."""
+    if "exp_minus_dh" in summary:
+        for label, name, exact in (("exp(-ΔH)", "exp_minus_dh", 1), ("A tanh(ΔH/2)", "balance", 0)):
+            entry = summary[name]
+            difference = f"{(entry['mean'] - exact) / entry['error']:+.1f} σ" if entry["error"] else ""
+            yield label, shown_mean(entry), str(exact), difference
+
+
 def shown_time(tau: Mapping[str, Any]) -> str:
     """An autocorrelation time for people; a frozen one is a lower bound."""
     if tau["value"] is None:
         return f"> {tau['lower_bound']:.0f} ({'frozen' if tau['frozen'] else 'too short'})"
     return format_uncertainty(tau["value"], tau["error"])
+
+
+def shown_microseconds(time: float) -> str:
+    """Four digits, and no power of ten, which one would have to count.
+
+    >>> shown_microseconds(186.6213), shown_microseconds(71182.15)
+    ('186.6', '71,182')
+    """
+    return f"{time:.4g}" if time < 1e4 else f"{time:,.0f}"
 
 
 def shown_mean(entry: Mapping[str, Any]) -> str:

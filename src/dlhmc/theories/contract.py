@@ -102,6 +102,9 @@ class Rivals(Settings):
 
     section: ClassVar[str] = "sampler"
 
+    def check(self, target: "Target") -> None:
+        """Raises UserError for what makes no sense for this target, before anything is written."""
+
     def contestants(
         self, target: "Target", settings: "CompareSettings", start: "Callable[[int], Field]", seeds: Sequence[int]
     ) -> "list[Contestant]":

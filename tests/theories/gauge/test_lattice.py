@@ -105,6 +105,40 @@ def test_plaquettes_with_weights(group):
     np.testing.assert_allclose(force, evaluate(geometry.gradient, action, x), atol=1e-13)
 
 
+@ALL
+def test_parts_of_the_force_with_weights_of_their_own(group):
+    """Along the unit matrix the force of the second weights, along all other generators that of the first."""
+    target, x = hot(group)
+    shape = (target.force_parts, *evaluate(lattice.plaquette_defects, x).shape)
+    weights = jax.random.normal(jax.random.key(3), shape)
+    found = evaluate(lambda x: target.flow_force(x, target.weighted_flow(x, weights)), x)
+
+    def force(weights):
+        return evaluate(target.geometry.gradient, lambda x: sum_sites(weights * target.local_action(x)), x)
+
+    split = -1 if target.force_parts == 2 else len(found)
+    np.testing.assert_allclose(found[:split], force(weights[0])[:split], atol=1e-12)
+    np.testing.assert_allclose(found[split:], force(weights[-1])[split:], atol=1e-12)
+
+
+@ALL
+@pytest.mark.parametrize("name", ["plaquette_loops", "plaquette_traces", "plaquette_defects"])
+def test_derivatives_take_all_planes_at_once(group, name):
+    """They are those of the planes in turn: central differences along one direction, and the transpose by a product."""
+    _, x = hot(group)
+    function = getattr(lattice, name)
+    direction = jax.lax.complex(*jax.random.normal(jax.random.key(4), (2, *x.shape)))
+    step = 1e-5
+    ahead, back = (evaluate(function, x + sign * step * direction) for sign in (1, -1))
+    expected = (np.asarray(ahead) - np.asarray(back)) / (2 * step)
+    value, tangent = evaluate(lambda x: jax.jvp(function, (x,), (direction,)), x)
+    np.testing.assert_allclose(value, evaluate(function, x), atol=1e-13)
+    np.testing.assert_allclose(tangent, expected, atol=1e-7)
+    cotangent = np.random.default_rng(5).normal(size=value.shape).astype(value.dtype)
+    gradient = evaluate(lambda x: jax.vjp(function, x)[1](jnp.asarray(cotangent))[0], x)
+    assert float(jnp.sum(gradient * direction).real) == pytest.approx(np.sum(cotangent * expected).real, abs=1e-6)
+
+
 def flux(sides, q):
     """Angles with the plaquette 2πq/V everywhere, modulo 2π."""
     i, j = np.indices(sides)

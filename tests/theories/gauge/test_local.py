@@ -104,8 +104,8 @@ def test_they_are_exact_with_any_weights(name, free):
 class OneWay(Local):
     """Heats and does not cool."""
 
-    def _run(self, target, x, v, place, periods=None, *, record):
-        end, phases = super()._run(target, x, v, place, periods, record=record)
+    def _run(self, target, x, v, place, numbers=None, *, record):
+        end, phases = super()._run(target, x, v, place, numbers, record=record)
         return end._replace(v=1.1 * end.v), phases
 
 
@@ -147,8 +147,9 @@ def test_broken_trajectories_are_found(broken):
     assert found.p_value < 1e-6 or abs(found.weight_pull) > 5
 
 
-def test_gauge_transformations_commute_with_them(x64):
-    target = TARGETS["su3"]()
+@pytest.mark.parametrize("name", ["u2", "su3"])
+def test_gauge_transformations_commute_with_them(name, x64):
+    target = TARGETS[name]()
     trajectory = disturbed(built(target, 3))
     x, v = phase_of(target)
     geometry = target.geometry

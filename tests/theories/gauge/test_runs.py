@@ -10,6 +10,7 @@ import pytest
 import dlhmc
 from dlhmc import cli
 from dlhmc.errors import ExitCode
+from dlhmc.report.contents import build_page, drawn
 from dlhmc.theories import registry
 from dlhmc.theories.gauge.files import read
 
@@ -155,12 +156,26 @@ def test_what_no_file_can_hold(colors, lattice, format, reason):
         registry.formats()[format].encode(cold, "cold", 1)
 
 
+def test_the_flow_of_angles_in_a_run(capsys):
+    amounts = "--chains 2 --trajectories 4 --warmup 0 --step-size 0.1 --leapfrog-steps 1 --start cold"
+    measured = "--flow-time 1 --flow-points 4 --measure-every 1 --loops 1"
+    ran(f"sample --lattice 2 2 --beta 4 {amounts} {measured} --quiet --out run", capsys)
+    found = dlhmc.load("run")
+    assert json.loads(found.data.attrs["notes"]) == {"flow_times": [0.25, 0.5, 0.75, 1.0]}
+    np.testing.assert_allclose(found.data["wilson_loops"][:, :, 0, 0], found.data["plaquette"], atol=1e-6)
+    energy = found.data["flow_energy_plaquette"].values / np.square([0.25, 0.5, 0.75, 1.0])
+    assert np.all(np.diff(energy, axis=-1) < 0)
+    assert drawn(build_page([Path("run")]))[0].name == "flow-run"
+
+
 def test_u1_beyond_two_dimensions(capsys):
     ran(
-        "sample --lattice 2 2 4 --beta 1.5 --chains 2 --trajectories 4 --warmup 0 --kernel heatbath --quiet --out run",
+        "sample --lattice 2 2 4 --beta 1.5 --chains 2 --trajectories 4 --warmup 0 --kernel heatbath --quiet --out run"
+        " --flow-time 0.2 --flow-points 4 --measure-every 2",
         capsys,
     )
     found = dlhmc.load("run")
+    assert found.data["flow_energy"].shape == (2, 4, 4)
     assert (found.data.attrs["target"], list(found.data.attrs["lattice"])) == ("u1", [2, 2, 4])
     assert json.loads(ran("summary run --json", capsys))["title"].startswith("heatbath  u1  2×2×4")
     theory, settings = registry.describe(dlhmc.wilson("u1", (2, 2, 4), 1.5))
@@ -176,4 +191,8 @@ def test_u1_beyond_two_dimensions(capsys):
         ("--lattice 2 2 2 2 2", "2 to 4 of them"),
     ):
         assert reason in refused(f"sample {options}", capsys)
+    for dry in ("", " --dry-run"):
+        assert "--hits are for a --lattice" in refused(f"compare --lattice 2 2 4 --hits 2{dry}", capsys)
+    with pytest.raises(dlhmc.UserError, match="hits are for a lattice with two sides"):
+        dlhmc.compare(settings.build(), hits=1)
     assert "use --network local or covariant or dense" in refused("train --lattice 2 2 4", capsys)

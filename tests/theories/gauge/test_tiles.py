@@ -9,37 +9,52 @@ import pytest
 
 from dlhmc import DLHMC, U1, wilson
 from dlhmc.testing import check_stationarity
+from dlhmc.theories.gauge import radial
 from dlhmc.theories.gauge.architectures import LocalArchitecture
 from dlhmc.theories.gauge.local import Local
-from dlhmc.theories.gauge.tiles import Tiles, periods
+from dlhmc.theories.gauge.tiles import Tiles, tiles_along
 from unoptimised import shaken, unoptimised
 
 TARGETS = {"u1": lambda: U1((8, 4), 2.0), "su2": lambda: wilson("su2", (4, 8), 4.0)}
 
 
-def test_sides_of_tiles():
-    """Links closer than the window have all their plaquettes within half a step more."""
-    assert periods((16, 32), 2.6) == (8, 8)
-    assert periods((16, 32), 3.5) == (16, 16)
-    assert periods((9, 15), 0.9) == (3, 3)
-    assert periods((7, 4), 1.0) == (7, 4)
-    assert periods((6, 6), float("inf")) == (6, 6)
+def test_as_many_tiles_as_share_no_plaquette():
+    """Not one more: with a tile more along an axis, two windows would see a plaquette in common."""
+    assert tiles_along((16, 32), 2.6) == (2, 4)
+    assert tiles_along((16, 32), 2.5) == (3, 6)
+    assert tiles_along((9, 15), 0.9) == (3, 5)
+    assert tiles_along((7, 4), 1.0) == (2, 1)
+    assert tiles_along((6, 6), float("inf")) == (1, 1)
+    for window in (0.9, 1.2, 1.87, 2.0, 2.4, 2.65, 3.1):
+        numbers = tiles_along((32, 32), window)
+        alone = plaquettes_moved(window, (1, 1)).sum()
+        assert (plaquettes_moved(window, numbers) == alone).all()
+        assert (plaquettes_moved(window, (numbers[0] + 1, 1)) != alone).any()
+
+
+def plaquettes_moved(window, numbers):
+    """In each tile of a lattice of 32×32."""
+    x, y = np.asarray(radial.link_distances((32, 32), (0, 0), numbers)) < window
+    moved = x | np.roll(x, -1, axis=1) | y | np.roll(y, -1, axis=0)
+    tiles = Tiles(jnp.zeros(2, jnp.int32), (32, 32), numbers)
+    return np.asarray(tiles.total(jnp.asarray(moved[..., None].astype(int))))
 
 
 @pytest.mark.parametrize("place", [(0, 0), (3, 5), (7, 1)])
 def test_sums_over_tiles(place):
-    tiles = Tiles(jnp.asarray(place), (8, 6), (4, 3))
-    numbers = np.random.default_rng(1).integers(0, 100, (2, 8, 6, 3))
-    sums = np.zeros((2, 2, 3))
-    of_site = np.zeros((8, 6, 3))
+    """Two equal tiles, and three of 3, 2 and 2 sites."""
+    tiles = Tiles(jnp.asarray(place), (8, 7), (2, 3))
+    numbers = np.random.default_rng(1).integers(0, 100, (2, 8, 7, 3))
+    sums = np.zeros((2, 3, 3))
+    of_site = np.zeros((8, 7, 3))
     for i in range(8):
-        for j in range(6):
-            # The tile around the place reaches from 2 and 1 sites before it.
-            tile = (i - place[0] + 2) % 8 // 4, (j - place[1] + 1) % 6 // 3
+        for j in range(7):
+            # The tile around the place begins 2 and 1 sites before it; the middles of the others are 2 and 4 away.
+            tile = (i - place[0] + 2) % 8 // 4, (0, 0, 1, 1, 2, 2, 2)[(j - place[1] + 1) % 7]
             sums[tile] += numbers[:, i, j].sum(axis=0)
             of_site[i, j] = 10 * tile[0] + tile[1]
     np.testing.assert_array_equal(tiles.total(jnp.asarray(numbers)), sums)
-    names = jnp.broadcast_to(10 * jnp.arange(2)[:, None, None] + jnp.arange(2)[:, None], (2, 2, 3))
+    names = jnp.broadcast_to(10 * jnp.arange(2)[:, None, None] + jnp.arange(3)[:, None], (2, 3, 3))
     np.testing.assert_array_equal(tiles.spread(names), of_site)
 
 
@@ -65,8 +80,8 @@ class Overlapping(Local):
     """Windows that share plaquettes."""
 
     def propose_parts(self, key, target, x, v):
-        tiles = Tiles(jax.random.randint(key, (2,), 0, jnp.asarray(target.sides)), target.sides, (2, 2))
-        return self._run(target, x, v, tiles.place, tiles.periods, record=False)[0], tiles
+        tiles = Tiles(jax.random.randint(key, (2,), 0, jnp.asarray(target.sides)), target.sides, (4, 2))
+        return self._run(target, x, v, tiles.place, tiles.numbers, record=False)[0], tiles
 
 
 class JacobianOfAll(Local):
@@ -109,19 +124,19 @@ def test_windows_are_apart_for_the_action_of_plaquettes_only(kind, apart):
     assert (found is not None) == apart
 
 
-@pytest.mark.parametrize(("sides", "window"), [((9, 14), 2.9), ((8, 6, 4), 0.9)])
+@pytest.mark.parametrize(("sides", "window"), [((9, 14), 2.9), ((7, 6, 4), 0.9)])
 def test_a_window_does_not_see_the_others(sides, window, x64):
-    """With all windows but one left out, its links and its energy are the same; odd sides and three dimensions, too."""
+    """With all windows but one left out, its links and energy are the same; with unequal tiles and in 3D, too."""
     target = U1(sides, 2.0) if len(sides) == 2 else wilson("u1", sides, 2.0)
     trajectory = kernel(target, window).trajectory
     x = target.start(jax.random.key(1), "hot", 2, jnp.dtype(jnp.float64))
     v = target.geometry.momentum(jax.random.key(2), 2, jnp.dtype(jnp.float64))
     propose = unoptimised(lambda x, v: trajectory.propose_parts(jax.random.key(3), target, x, v))
-    place, parts = propose(x, v)[1].place, periods(sides, window)
+    place = propose(x, v)[1].place
     end = propose(x, v)[0]
-    tiles = Tiles(place, sides, parts)
+    tiles = Tiles(place, sides, tiles_along(sides, window))
     alone = unoptimised(lambda x, v: trajectory._run(target, x, v, place, record=False)[0])(x, v)
-    here = np.zeros([side // part for side, part in zip(sides, parts, strict=True)] + [1])
+    here = np.zeros([*tiles.numbers, 1])
     here[(0,) * here.ndim] = 1
     inside = np.asarray(tiles.spread(jnp.asarray(here))) > 0
     np.testing.assert_allclose(alone.x, np.where(inside, end.x, x), atol=1e-12)

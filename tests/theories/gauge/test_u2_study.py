@@ -5,14 +5,15 @@ import json
 import pytest
 
 from dlhmc import cli
-from dlhmc.errors import ExitCode
+from dlhmc.errors import ExitCode, UserError
 from dlhmc.studies.command import planned
 from dlhmc.theories.gauge.study import U2Study
 
 
-def test_local_layers_are_trained_on_a_small_lattice_for_each_coupling(tmp_path):
+def test_local_layers_are_trained_on_a_small_lattice_and_serve_at_lower_couplings(tmp_path):
     found = {part.name: plan for part, plan in planned(U2Study(), tmp_path)}
-    assert list(found)[:3] == ["train-b10", "compare-b10", "train-b12"]
+    assert list(found) == ["train-b14", "compare-b10", "compare-b12", "compare-b14", "train-b16", "compare-b16"]
+    assert found["compare-b12"].learned.model == (str(tmp_path / "train-b14"),)
     training, race = found["train-b16"], found["compare-b16"]
     assert training.architecture.name == "local"
     assert (training.target.lattice, training.target.beta) == ((6, 6), 16.0)
@@ -20,6 +21,11 @@ def test_local_layers_are_trained_on_a_small_lattice_for_each_coupling(tmp_path)
     assert race.target.lattice == (16, 16)
     assert race.learned.model == (str(tmp_path / "train-b16"),)
     assert race.rivals.overrelaxations == (0, 4)
+
+
+def test_couplings_rise():
+    with pytest.raises(UserError, match="rise"):
+        U2Study(trained=(16.0, 14.0))
 
 
 @pytest.mark.slow

@@ -24,6 +24,15 @@ def start(target, chains, seed=0):
     return target.start(jax.random.key(seed), "hot", chains, jnp.dtype(jnp.result_type(float)))
 
 
+# Operation by operation, a solver takes longer to compile than all tests of it.
+refreshed = unoptimised(lambda target, seed, x: target.refresh(jax.random.key(seed), x))
+evaluated = unoptimised(lambda target, name, x: getattr(target, name)(x))
+
+
+def action_of(target, x):
+    return np.asarray(evaluated(target, "action", x))
+
+
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize(
     ("flavours", "hasenbusch"),
@@ -34,13 +43,13 @@ def test_the_force_of_pseudofermions(flavours, hasenbusch):
     solver = {"residual": 1e-13, "force_residual": 1e-13}
     target = Schwinger((4, 2), 2.0, -0.05, flavours=flavours, hasenbusch=hasenbusch, **solver)
     x = start(target, 2)
-    drawn = target.refresh(jax.random.key(1), x)
-    force, action = unoptimised(drawn.force)(x), unoptimised(drawn.action)
+    drawn = refreshed(target, 1, x)
+    force, parts = map(np.asarray, unoptimised(lambda t, x: (t.force(x), sum(f(x) for f in t.forces())))(drawn, x))
     for place in ((0, 1, 1), (1, 3, 1), (1, 0, 0)):
-        step = jnp.zeros_like(x).at[place].set(1e-5)
-        difference = (action(x + step) - action(x - step)) / 2e-5
+        step = np.zeros(x.shape)
+        step[place] = 1e-5
+        difference = np.subtract(*(action_of(drawn, np.asarray(x) + sign * step) for sign in (1, -1))) / 2e-5
         np.testing.assert_allclose(force[place], difference, rtol=1e-7, atol=1e-7)
-    parts = sum(part(x) for part in drawn.forces())
     np.testing.assert_allclose(parts, force, atol=1e-12)
 
 
@@ -49,20 +58,21 @@ def test_the_force_of_pseudofermions(flavours, hasenbusch):
 def test_pseudofermions_stand_for_the_determinant(hasenbusch):
     """φ drawn at x has the action |η|², and its weight at x′ averages to the ratio of determinants."""
     target = Schwinger((2, 2), 1.0, 0.3, hasenbusch=hasenbusch)
-    x, step = (jnp.broadcast_to(start(target, 1, seed), (2, 2, 2, 20_000)) for seed in (1, 2))
+    x, step = (np.broadcast_to(start(target, 1, seed), (2, 2, 2, 20_000)) for seed in (1, 2))
     other = x + 0.1 * step
-    drawn = target.refresh(jax.random.key(3), x)
-    change = unoptimised(lambda t: t.action(other) - t.action(x))
-    weights = np.exp(-np.asarray(change(drawn)))
-    expected = np.exp(-float(change(target)[0]))
+    drawn = refreshed(target, 3, x)
+    terms = action_of(drawn, x)
+    weights = np.exp(terms - action_of(drawn, other))
+    expected = np.exp(np.subtract(*(action_of(target, y[..., :1]) for y in (x, other))))[0]
     # Independent draws: 4 σ is exceeded with probability 6e-5 at a new seed.
     assert abs(weights.mean() - expected) < 4 * weights.std() / np.sqrt(weights.size)
     # Sums of exponential variables, one for each even site, spin and mass.
     number = 4 * len(drawn.phi)
-    terms = np.asarray(unoptimised(drawn.action)(x) - target.quenched().action(x))
+    gauge = action_of(target.quenched(), x)
+    terms = terms - gauge
     assert abs(terms.mean() - number) < 4 * np.sqrt(number / terms.size)
     # Known without a solution.
-    known = sum_sites(drawn.action_of_origin(x)) - target.quenched().action(x)
+    known = np.asarray(evaluated(drawn, "action_of_origin", x)).sum(axis=(0, 1)) - gauge
     np.testing.assert_allclose(known, terms, rtol=1e-4)
 
 
@@ -99,9 +109,11 @@ def test_pseudofermions_are_drawn_for_each_proposal():
 def test_the_mean_force_of_pseudofermions_is_that_of_the_determinant():
     """Over 20,000 draws of φ, link by link; that of the determinant is from LU, which test_determinant.py checks."""
     target = Schwinger((2, 4), 1.0, 0.2, hasenbusch=(0.4,))
-    x = jnp.broadcast_to(start(target, 1), (2, 2, 4, 20_000))
-    force = np.asarray(unoptimised(target.refresh(jax.random.key(4), x).force)(x))
-    pulls = (force.mean(axis=-1) - unoptimised(target.force)(x[..., :1])[..., 0]) / force.std(axis=-1) * np.sqrt(20_000)
+    x = np.broadcast_to(start(target, 1), (2, 2, 4, 20_000))
+    force, exact = (
+        np.asarray(evaluated(t, "force", y)) for t, y in ((refreshed(target, 4, x), x), (target, x[..., :1]))
+    )
+    pulls = (force.mean(axis=-1) - exact[..., 0]) / force.std(axis=-1) * np.sqrt(20_000)
     # Sixteen links: 4.5 σ is exceeded with probability 1e-4 at a new seed.
     assert np.abs(pulls).max() < 4.5
 
@@ -129,7 +141,7 @@ def test_the_work_of_the_solver_is_counted():
     """Of each chain by itself: the same number, whatever the others need."""
     target = Schwinger((4, 4), 2.0, -0.1)
     x = start(target, 2).at[..., 1].set(0.0)
-    drawn = target.refresh(jax.random.key(1), x)
+    drawn = refreshed(target, 1, x)
     count = unoptimised(lambda t, x: t.counted_forces()[0](x)[1])
     both = count(drawn, x)
     alone = eqx.tree_at(lambda t: t.phi, drawn, drawn.phi[..., 1:])
@@ -180,7 +192,8 @@ def truth():
 @functools.cache
 def equilibrium():
     """Exact draws of the gauge theory, picked by the weight of the determinant."""
-    x = TARGET.quenched().exact_draws().draw(jax.random.key(5), 16_000, jnp.dtype(jnp.float32))
+    draw = unoptimised(TARGET.quenched().exact_draws().draw)
+    x = draw(jax.random.key(5), 16_000, jnp.dtype(jnp.float32))
     weights = 2 * np.asarray(unoptimised(TARGET.log_determinant)(x), np.float64)
     weights = np.exp(weights - weights.max())
     picked = np.random.default_rng(6).choice(weights.size, 4000, p=weights / weights.sum())

@@ -9,7 +9,8 @@ import dlhmc
 from dlhmc import cli
 from dlhmc.comparison.command import open_results
 from dlhmc.errors import ExitCode
-from dlhmc.report.sampling import SampledRun
+from dlhmc.report.sampling import SampledRun, sampling_table
+from dlhmc.runs.summary import _title
 from dlhmc.theories.schwinger.figures import SchwingerFigures
 
 SMALL = ("--lattice", "4", "4", "--leapfrog-steps", "2", "--chains", "4", "--warmup", "4", "--start", "cold", "--quiet")
@@ -43,6 +44,9 @@ def test_learned_proposals_and_hmc_in_turn(run):
     # Determinants of the configuration after HMC, and of two proposals.
     assert figures == pytest.approx(expected | {"lu_decompositions": 3})
     assert "solver" not in " ".join(summary["warnings"])
+    # Settings that few people know are not in the title, unless somebody has set them.
+    assert "residual" not in summary["title"]
+    assert "residual = 0.001" in _title(summary | {"residual": 1e-3})
 
 
 def test_correlators_are_measured_now_and_then(run):
@@ -75,6 +79,9 @@ def test_figures(run):
     (chart,) = SchwingerFigures().sampled(found._replace(summary=found.summary | {"pion": pion}))
     assert chart.panels[0].series[0].error == [0.1, 0.1, None]
     assert SchwingerFigures().together([found]) == []
+    cells = {row[0]: row[1:4] for row in sampling_table(other.summary).rows}
+    assert cells["pion mass"] == ("0.5(1)", "", "")
+    assert [cells[name][1] for name in ("exp(-ΔH)", "A tanh(ΔH/2)")] == ["1", "0"]
     assert SchwingerFigures().sampled(found._replace(summary=None)) == []
 
 

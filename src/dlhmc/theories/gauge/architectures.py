@@ -18,10 +18,16 @@ if TYPE_CHECKING:
 Radii = Annotated[tuple[Annotated[float, Meta(ge=0, le=300)], ...], Meta(max_length=64)]
 
 
+def rises(numbers: tuple[float, ...]) -> bool:
+    """Each is larger than the one before."""
+    return all(a < b for a, b in itertools.pairwise(numbers))
+
+
 def require_rising(architecture: Architecture, radii: tuple[float, ...]) -> None:
     """Refuse radii that do not rise from 0."""
-    rising = all(a < b for a, b in itertools.pairwise(radii)) and radii[0] == 0
-    architecture.require(rising, "radii", "distances that rise from 0, up to 64 of them up to 300")
+    architecture.require(
+        rises(radii) and radii[0] == 0, "radii", "distances that rise from 0, up to 64 of them up to 300"
+    )
 
 
 def _root(target: "Target") -> float:
@@ -42,7 +48,7 @@ class LocalArchitecture(Architecture):
     radii: Annotated[Radii, Meta(min_length=1)] = (0.0, 1.5, 3.0)
     """distances at which the parameters have values; from the last on it is HMC; `0` for the same everywhere"""
     window: Annotated[float, Meta(ge=0, le=1e300)] | None = None
-    """links farther than this from the middle of a trajectory stay as they are; 0 for none, √β if not given"""
+    """links farther than this from the middle of a trajectory stay as they are; 0 for none; follows β if not given"""
     free: bool = False
     """parameters of their own for all layers, in both directions; else the second half mirrors the first"""
 
@@ -68,8 +74,9 @@ class LocalArchitecture(Architecture):
     def completed(self, target: "Target") -> Self:
         """A step that leapfrog accepts on lattices of moderate size, and a window that suits the coupling."""
         root = _root(target)
-        # The flux of a unit fits into a disc whose area grows with β; a smaller one has no room for a link to move.
-        window = max(1.7, root) if self.window is None else self.window
+        # What changes fits into a disc whose area grows with β; a smaller one has no room for a link to move, and of a
+        # larger one, which does not fit into five sites, there are fewer side by side.
+        window = min(max(1.7, root), 2.4) if self.window is None else self.window
         return dataclasses.replace(self, step_size=self.step_size or 0.45 / root, window=window)
 
     def build(self, target: "Target", key: Any) -> "Trajectory":
@@ -83,7 +90,7 @@ class LocalArchitecture(Architecture):
         step_size = (self.step_size or 0.1) * jax.numpy.sqrt(target.stiffness())  # type: ignore[attr-defined]
         window = self.window or math.inf
         shape = (self.leapfrog_steps, step_size, features, self.degree, self.radii, window)
-        return Local.start(*shape, free=self.free)
+        return Local.start(*shape, parts=target.force_parts, free=self.free)  # type: ignore[attr-defined]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -27,6 +27,8 @@ from dlhmc.theories.gauge.wilson import Wilson
 _ATTEMPTS = 3
 # Below, Creutz's way to draw accepts more often than that of Kennedy and Pendleton.
 _WEAK = 1.68
+# Enough for lattices on which layers are trained.
+_SWEEPS = 100
 
 #: a, b of the matrix ((a, b), (−b*, a*)), on the links of one direction
 Pair = tuple[Complex[Array, "*site chain"], Complex[Array, "*site chain"]]
@@ -100,6 +102,21 @@ class HeatBath(Kernel):
             phase = _mirror_phase(trace(w)) if keys is None else _draw_phase(keys[-1], trace(w), strength)
             u = u * jnp.where(mask, phase, 1)
         return u
+
+
+class HeatBathDraws(eqx.Module):
+    """Configurations near equilibrium, one for each chain: a cold start after many sweeps."""
+
+    target: Wilson
+
+    def draw(self, key: Key[Array, ""], chains: int, dtype: jnp.dtype) -> Links:
+        """Independent of each other, but for the start that they share."""
+        kernel = HeatBath(self.target, overrelaxation=1)
+
+        def sweep(index: Array, x: Links) -> Links:
+            return kernel.step(jax.random.fold_in(key, index), State(x))[0].x
+
+        return jax.lax.fori_loop(0, _SWEEPS, sweep, self.target.start(key, "cold", chains, dtype))
 
 
 def staple_sum(x: Links, mu: int) -> Matrices:

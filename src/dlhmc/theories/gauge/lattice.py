@@ -7,6 +7,7 @@ import functools
 import itertools
 import operator
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -39,7 +40,9 @@ def total(parts: Sequence[Array]) -> Array:
 
 def shifted(field: Inexact[Array, "..."], by: int, direction: int, dimensions: int) -> Inexact[Array, "..."]:
     """The value at n + by·μ̂, for a field whose last axes are sites and chains."""
-    return jnp.roll(field, -by, axis=field.ndim - 1 - dimensions + direction)
+    axis = field.ndim - 1 - dimensions + direction
+    # Not `roll`, which is made of slices: in derivatives each of them is filled up with zeros.
+    return jnp.concatenate(jnp.split(field, [by % field.shape[axis]], axis)[::-1], axis)
 
 
 def corners(x: Links, plane: tuple[int, int]) -> tuple[Matrices, Matrices]:
@@ -51,14 +54,32 @@ def corners(x: Links, plane: tuple[int, int]) -> tuple[Matrices, Matrices]:
 
 def plaquette_traces(x: Links) -> Plaquettes:
     """Re tr P/N."""
-    return _by_plane(lambda a, b: trace_of_product(a, adjoint(b)).real, x) / x.shape[0]
+    return _by_plane(_real_trace, x) / x.shape[0]
+
+
+def plaquette_phases(x: Links) -> Plaquettes:
+    """Im tr P."""
+    return _by_plane(_imaginary_trace, x)
 
 
 def plaquette_defects(x: Links) -> Plaquettes:
     """1 − Re tr P/N = |A − B|²/2N, which keeps its relative precision where P is close to 1."""
-    return _by_plane(lambda a, b: square_norm(a - b), x) / (2 * x.shape[0])
+    return _by_plane(_square_distance, x) / (2 * x.shape[0])
 
 
+def _real_trace(a: Matrices, b: Matrices) -> Float[Array, "*site chain"]:
+    return trace_of_product(a, adjoint(b)).real
+
+
+def _imaginary_trace(a: Matrices, b: Matrices) -> Float[Array, "*site chain"]:
+    return trace_of_product(a, adjoint(b)).imag
+
+
+def _square_distance(a: Matrices, b: Matrices) -> Float[Array, "*site chain"]:
+    return square_norm(a - b)
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
 def _by_plane(function: Callable[[Matrices, Matrices], Float[Array, "*site chain"]], x: Links) -> Plaquettes:
     """A function of the corners of each plane; planes take turns, so that only the products of one are in memory."""
     pairs = planes(dimensions_of(x))
@@ -66,6 +87,12 @@ def _by_plane(function: Callable[[Matrices, Matrices], Float[Array, "*site chain
     return jax.lax.map(lambda index: jax.lax.switch(index, branches), jnp.arange(len(pairs)))
 
 
+@_by_plane.defjvp
+def _by_plane_jvp(function: Any, primals: tuple[Links], tangents: tuple[Links]) -> tuple[Plaquettes, Plaquettes]:
+    return jax.jvp(lambda x: function(*_Planes(x).corners), primals, tangents)
+
+
+@jax.custom_jvp
 def plaquette_loops(x: Links, weights: Plaquettes | None = None) -> Links:
     """For each link the sum of the plaquettes through it, each starting with that link, and with its weight.
 
@@ -90,6 +117,71 @@ def plaquette_loops(x: Links, weights: Plaquettes | None = None) -> Links:
         0, len(branches), lambda index, found: jax.lax.switch(index, branches, found), jnp.zeros_like(x)
     )
     return multiply(x, staples)
+
+
+def curl(flow: Plaquettes, dimensions: int) -> Float[Array, "direction *site chain"]:
+    """For each link the sum over the plaquettes through it, with the sign of its direction in each."""
+    found = [jnp.zeros_like(flow[0])] * dimensions
+    for of_plane, (mu, nu) in zip(flow, planes(dimensions), strict=True):
+        found[mu] = found[mu] + of_plane - shifted(of_plane, -1, nu, dimensions)
+        found[nu] = found[nu] - of_plane + shifted(of_plane, -1, mu, dimensions)
+    return jnp.stack(found)
+
+
+@plaquette_loops.defjvp
+def _plaquette_loops_jvp(primals: Any, tangents: Any) -> tuple[Links, Links]:
+    return jax.jvp(all_plaquette_loops, primals, tangents)
+
+
+# Derivatives keep the products of all planes, and in a loop of branches even those of the planes whose turn it is not.
+# So for them all planes are there at once: a smaller program, which runs faster.
+
+
+def all_plaquette_loops(x: Links, weights: Plaquettes | None = None) -> Links:
+    """What `plaquette_loops` is, with all planes at once: more memory, and a smaller program."""
+    all_planes = _Planes(x)
+    (a, b), (u, w), (u_side, w_side) = all_planes.corners, all_planes.near, all_planes.far
+    if weights is not None:
+        a, b = (weights.astype(x.dtype) * way for way in (a, b))
+    of_u = multiply(w_side, adjoint(b)) + all_planes.shifted(multiply(adjoint(a), w), -1, 1)
+    of_w = multiply(u_side, adjoint(a)) + all_planes.shifted(multiply(adjoint(b), u), -1, 0)
+    return multiply(x, all_planes.sums(of_u, of_w))
+
+
+class _Planes:
+    """Links of all planes, [N, N, plane, *site, chain]."""
+
+    def __init__(self, x: Links) -> None:
+        self.d = dimensions_of(x)
+        #: the first and the second direction of each plane
+        self.directions = tuple(zip(*planes(self.d), strict=True))
+        self.near = tuple(_joined([jnp.split(x, self.d, axis=2)[mu] for mu in of]) for of in self.directions)
+        u, w = self.near
+        self.far = self.shifted(u, 1, 1), self.shifted(w, 1, 0)
+
+    @property
+    def corners(self) -> tuple[Matrices, Matrices]:
+        """Those of each plane."""
+        (u, w), (u_side, w_side) = self.near, self.far
+        return multiply(u, w_side), multiply(w, u_side)
+
+    def shifted(self, fields: Matrices, by: int, which: int) -> Matrices:
+        """The value at n + by·μ̂, where μ is the first or the second direction of each plane."""
+        directions = self.directions[which]
+        parts = jnp.split(fields, len(directions), axis=2)
+        return _joined([shifted(part, by, mu, self.d) for part, mu in zip(parts, directions, strict=True)])
+
+    def sums(self, of_first: Matrices, of_second: Matrices) -> Links:
+        """For each direction the sum of what belongs to it, the first or the second one of a plane."""
+        number, chosen = len(self.directions[0]), sum(self.directions, ())
+        parts = jnp.split(of_first, number, axis=2) + jnp.split(of_second, number, axis=2)
+        return _joined(
+            [total([part for part, nu in zip(parts, chosen, strict=True) if nu == mu]) for mu in range(self.d)]
+        )
+
+
+def _joined(fields: Sequence[Matrices]) -> Matrices:
+    return jnp.concatenate(fields, axis=2)
 
 
 def line(u: Matrices, length: int, direction: int, dimensions: int) -> Matrices:

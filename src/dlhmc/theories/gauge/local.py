@@ -3,6 +3,8 @@
     kick    v ← e^{s}·v − ε e^{s/2} Σ_P w(P)·∂S_P     with w a polynomial of gauge-invariant numbers of the plaquette P
     drift   U ← e^{ieεv}·U
 
+For U(N) = U(1) × SU(N) the force ∂S_P of a plaquette has two parts, and each has a weight of its own.
+
 w, s and e depend on the distance from a place that is drawn anew for each trajectory (`radial`). With w = e = 1 and
 s = 0 this is HMC. A weight that falls where the action of a plaquette is large puts a lid on barriers, a negative one
 drives it there, and s > 0 heats before s < 0 cools. Nothing here knows which way to go: that comes from the loss alone.
@@ -29,7 +31,7 @@ from dlhmc.layers.stack import either_way
 from dlhmc.numerics import rng
 from dlhmc.targets.contract import Target
 from dlhmc.theories.gauge.radial import basis, inverse_sqrt_multiplicity, link_distances, plaquette_distances
-from dlhmc.theories.gauge.tiles import Tiles, periods
+from dlhmc.theories.gauge.tiles import Tiles, tiles_along
 
 
 @runtime_checkable
@@ -40,17 +42,21 @@ class PlaquetteTarget(Protocol):
     def sides(self) -> tuple[int, ...]:
         """Of the periodic lattice."""
 
+    @property
+    def force_parts(self) -> int:
+        """Parts of the force of a plaquette that may have weights of their own."""
+
     def stiffness(self) -> Float[Array, ""]:
         """Half of the curvature of the action along one link of a cold configuration."""
 
     def plaquette_features(self, x: Field) -> Float[Array, "feature *plaquette chain"]:
         """Gauge-invariant numbers of each plaquette, from −1 to 1, that do not change with its orientation."""
 
-    def weighted_flow(self, x: Field, weights: Float[Array, "*plaquette chain"]) -> Float[Array, "*plaquette chain"]:
-        """What `flow_force` needs to know of the plaquettes of an action in which each of them has a weight."""
+    def weighted_flow(self, x: Field, weights: Float[Array, "part *plaquette chain"]) -> Float[Array, "..."]:
+        """What `flow_force` needs to know of the plaquettes where each part of their force has a weight."""
 
-    def flow_force(self, x: Field, flow: Float[Array, "*plaquette chain"]) -> Momentum:
-        """The force of that action, the weights held fixed."""
+    def flow_force(self, x: Field, flow: Float[Array, "..."]) -> Momentum:
+        """The sum of the forces of all plaquettes, with their weights."""
 
 
 # w in these units: it has far to go.
@@ -60,8 +66,8 @@ _COARSE = 3.0
 class Kick(NamedTuple):
     """The parameters of a kick, as functions of the distance but for the time that it lasts."""
 
-    weight: Float[Array, "radius feature degree"]
-    constant: Float[Array, " radius"]
+    weight: Float[Array, "part*radius feature degree"]
+    constant: Float[Array, " part*radius"]
     scale: Float[Array, " radius"]
     lasts: Float[Array, ""]
 
@@ -79,9 +85,10 @@ class Local(Trajectory):
     All but `log_step` are functions of the distance, by their values at `radii`.
     """
 
-    #: what is added to w = 1: coefficients of Chebyshev polynomials of each feature, their constant terms apart
-    weight: Float[Array, "half radius feature degree"]
-    constant: Float[Array, "half radius"]
+    #: what is added to w = 1: coefficients of Chebyshev polynomials of each feature, their constant terms apart; those
+    #: of one part of the force after those of the other
+    weight: Float[Array, "half part*radius feature degree"]
+    constant: Float[Array, "half part*radius"]
     #: s, zero in the middle of an even number of layers
     scale: Float[Array, "quarter radius"]
     #: log ε, in units of 1/√stiffness, so that steps suit other couplings too
@@ -105,14 +112,15 @@ class Local(Trajectory):
         radii: Sequence[float],
         window: float,
         *,
+        parts: int = 1,
         free: bool = False,
     ) -> "Local":
         """HMC with leapfrog steps of this size, in units of 1/√stiffness, inside the window."""
         size = max(1, len(radii) - 1)
         kicks, drifts = (number + 1, number) if free else (number // 2 + 1, (number + 1) // 2)
         return cls(
-            weight=jnp.zeros((kicks, size, features, degree)),
-            constant=jnp.zeros((kicks, size)),
+            weight=jnp.zeros((kicks, parts * size, features, degree)),
+            constant=jnp.zeros((kicks, parts * size)),
             scale=jnp.zeros((kicks if free else drifts, size)),
             log_step=jnp.full(drifts, jnp.log(jnp.asarray(step_size, float))),
             log_factor=jnp.zeros((drifts, size)),
@@ -146,10 +154,10 @@ class Local(Trajectory):
     def propose_parts(self, key: Key[Array, ""], target: Target, x: Field, v: Momentum) -> tuple[Phase, Tiles] | None:
         """F in as many windows as there is room for, if no term of the action can see links of two of them."""
         sides = _of_plaquettes(target).sides
-        tiles = Tiles(_random_place(key, sides), sides, periods(sides, self.window))
-        if tiles.periods == sides or not _has_plaquettes_alone(target):
+        tiles = Tiles(_random_place(key, sides), sides, tiles_along(sides, self.window))
+        if tiles.number == 1 or not _has_plaquettes_alone(target):
             return None
-        end = self._propose(key, target, x, v, tiles.place, tiles.periods)
+        end = self._propose(key, target, x, v, tiles.place, tiles.numbers)
         return end._replace(log_jacobian=end.log_jacobian / tiles.number), tiles
 
     def _propose(self, key: Key[Array, ""], target: Target, x: Field, v: Momentum, *where: Any) -> Phase:
@@ -175,16 +183,16 @@ class Local(Trajectory):
         x: Field,
         v: Momentum,
         place: Int[Array, " direction"],
-        periods: tuple[int, ...] | None = None,
+        numbers: tuple[int, ...] | None = None,
         *,
         backward: bool = False,
         record: bool,
     ) -> tuple[Phase, Any]:
         sides, dtype = _of_plaquettes(target).sides, real_dtype(x)
         # Without a chain axis, these fields cost nothing.
-        of_links = link_distances(sides, place, periods).astype(dtype)[..., None]
+        of_links = link_distances(sides, place, numbers).astype(dtype)[..., None]
         on_links = self._hats(of_links)
-        on_plaquettes = self._hats(plaquette_distances(sides, place, periods).astype(dtype))[..., None]
+        on_plaquettes = self._hats(plaquette_distances(sides, place, numbers).astype(dtype))[..., None]
         moving = (of_links < self.window).astype(dtype)
         components = v.size / (v.shape[-1] * of_links.size)
 
@@ -195,7 +203,7 @@ class Local(Trajectory):
         def flow_of(x: Field, of_kick: Kick) -> Array:
             features = target.plaquette_features(x)  # type: ignore[attr-defined]
             hats = on_plaquettes.reshape(-1, *features.shape[1:-1], 1)
-            return target.weighted_flow(x, 1 + _polynomial(of_kick, hats, features))  # type: ignore[attr-defined]
+            return target.weighted_flow(x, 1 + _polynomials(of_kick, hats, features))  # type: ignore[attr-defined]
 
         def kick(phase: Phase, flow: Array, of_kick: Kick) -> Phase:
             x, v, log_jacobian = phase
@@ -228,18 +236,19 @@ class Local(Trajectory):
 
     def _hats(self, distances: Float[Array, "*field"]) -> Float[Array, "radius *field"]:
         """Of all radii but the last, from where on it is HMC; one radius alone stands for the whole lattice."""
-        return basis(self.radii, distances)[: self.weight.shape[1]]
+        return basis(self.radii, distances)[: self.scale.shape[1]]
 
     def _parameters(self, dtype: jnp.dtype, unit: Float[Array, ""]) -> tuple[Kick, Drift]:
         """Those of all kicks and drifts."""
-        kicks, by = self.number + 1, jnp.asarray(inverse_sqrt_multiplicity(self.radii)[: self.weight.shape[1]], dtype)
+        kicks, by = self.number + 1, jnp.asarray(inverse_sqrt_multiplicity(self.radii)[: self.scale.shape[1]], dtype)
+        of_parts = jnp.tile(by, self.weight.shape[1] // len(by))
         even, odd = (_as_it_is, _as_it_is) if self.free else (mirrored, mirrored_odd)
         steps = unit * even(jnp.exp(self.log_step), self.number).astype(dtype)
         # A kick lasts as long as half of the drifts on both its sides.
         lasts = 0.5 * (jnp.pad(steps, (0, 1)) + jnp.pad(steps, (1, 0)))
         kick = Kick(
-            by[:, None, None] * even(self.weight, kicks).astype(dtype),
-            _COARSE * by * even(self.constant, kicks).astype(dtype),
+            of_parts[:, None, None] * even(self.weight, kicks).astype(dtype),
+            _COARSE * of_parts * even(self.constant, kicks).astype(dtype),
             by * odd(self.scale, kicks).astype(dtype),
             lasts,
         )
@@ -250,16 +259,24 @@ def _as_it_is(parameters: Array, number: int) -> Array:
     return parameters
 
 
-def _polynomial(kick: Kick, hats: Float[Array, "radius *plaquette 1"], features: Array) -> Array:
+def _polynomials(
+    kick: Kick, hats: Float[Array, "radius *plaquette 1"], features: Float[Array, "feature *plaquette chain"]
+) -> Float[Array, "part *plaquette chain"]:
     """c + Σ_f Σ_n c_fn (T_n(f) − 1), n ≥ 1, by Clenshaw's recurrence: c alone where a plaquette is 1."""
-    total = jnp.broadcast_to(jnp.tensordot(kick.constant, hats, axes=1), features.shape[1:])
-    for weights, f in zip(jnp.moveaxis(kick.weight, 1, 0), features, strict=True):
-        coefficients = jnp.tensordot(weights.T, hats, axes=1)
-        above, two_above = jnp.zeros_like(f), jnp.zeros_like(f)
-        for c in coefficients[::-1]:
-            above, two_above = c + 2 * f * above - two_above, above
-        total = total + f * above - two_above - jnp.sum(coefficients, axis=0)
-    return total
+
+    def of_part(constant: Array, weight: Array) -> Array:
+        total = jnp.broadcast_to(jnp.tensordot(constant, hats, axes=1), features.shape[1:])
+        for weights, f in zip(jnp.moveaxis(weight, 1, 0), features, strict=True):
+            coefficients = jnp.tensordot(weights.T, hats, axes=1)
+            above, two_above = jnp.zeros_like(f), jnp.zeros_like(f)
+            for c in coefficients[::-1]:
+                above, two_above = c + 2 * f * above - two_above, above
+            total = total + f * above - two_above - jnp.sum(coefficients, axis=0)
+        return total
+
+    radii = hats.shape[0]
+    starts = range(0, kick.constant.shape[0], radii)
+    return jnp.stack([of_part(kick.constant[at : at + radii], kick.weight[at : at + radii]) for at in starts])
 
 
 def _has_plaquettes_alone(target: Target) -> bool:

@@ -28,36 +28,45 @@ def default_radii(reach: float) -> tuple[float, ...]:
     return (*(r for r in radii if r < 0.9 * reach), reach)
 
 
+def spread_out(side: int, number: int) -> list[int]:
+    """So many places along a periodic axis, as far from each other as they can be.
+
+    >>> spread_out(16, 3)
+    [0, 5, 10]
+    """
+    return [k * side // number for k in range(number)]
+
+
 def plaquette_distances(
-    sides: tuple[int, ...], place: Place, periods: tuple[int, ...] | None = None
+    sides: tuple[int, ...], place: Place, numbers: tuple[int, ...] | None = None
 ) -> Float[Array, "plane *site"]:
     """Distance of the middle of each plaquette from a place on the periodic lattice.
 
-    With `periods`, from the nearest of the places that lie whole periods from it; they divide the sides.
+    With `numbers`, from the nearest of as many places along each axis, spread out from this one.
     """
     planes = itertools.combinations(range(len(sides)), 2)
-    return jnp.stack([_distances(sides, place, plane, periods or sides) for plane in planes])
+    return jnp.stack([_distances(sides, place, plane, numbers) for plane in planes])
 
 
 def link_distances(
-    sides: tuple[int, ...], place: Place, periods: tuple[int, ...] | None = None
+    sides: tuple[int, ...], place: Place, numbers: tuple[int, ...] | None = None
 ) -> Float[Array, "direction *site"]:
     """Distance of the middle of each link from a place, likewise."""
-    return jnp.stack([_distances(sides, place, (axis,), periods or sides) for axis in range(len(sides))])
+    return jnp.stack([_distances(sides, place, (axis,), numbers) for axis in range(len(sides))])
 
 
 def _distances(
-    sides: tuple[int, ...], place: Place, extended: tuple[int, ...], periods: tuple[int, ...]
+    sides: tuple[int, ...], place: Place, extended: tuple[int, ...], numbers: tuple[int, ...] | None
 ) -> Float[Array, "*site"]:
     """Of the middles of what extends from each site along some directions; along the others it is half a step away."""
     dtype = jnp.result_type(float)
     total = jnp.zeros((1,) * len(sides), dtype)
-    for axis, (side, period) in enumerate(zip(sides, periods, strict=True)):
+    for axis, (side, number) in enumerate(zip(sides, numbers or (1,) * len(sides), strict=True)):
         # Whole numbers first: the middle of a large lattice is as exact as its corner.
-        centre = jnp.asarray(place[axis]).astype(jnp.int32)
-        steps = (jnp.arange(side, dtype=jnp.int32) - centre + period // 2) % period - period // 2
+        centres = jnp.asarray(spread_out(side, number), jnp.int32)[:, None] + jnp.asarray(place[axis]).astype(jnp.int32)
+        steps = (jnp.arange(side, dtype=jnp.int32) - centres) % side
         along = jnp.abs(steps.astype(dtype) - (0.0 if axis in extended else 0.5))
-        away = jnp.minimum(along, period - along)
+        away = jnp.min(jnp.minimum(along, side - along), axis=0)
         total = total + jnp.expand_dims(away**2, [other for other in range(len(sides)) if other != axis])
     return jnp.sqrt(total)
 

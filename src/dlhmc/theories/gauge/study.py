@@ -1,7 +1,6 @@
 """Studies along β: what they have in common, and that of U(2). Free of heavy imports."""
 
 import dataclasses
-import itertools
 from collections.abc import Iterator
 from typing import Annotated, Any, ClassVar
 
@@ -9,6 +8,7 @@ from msgspec import Meta
 
 from dlhmc.settings import Chains, Count, Positive, Probability
 from dlhmc.studies.study import Part, Study
+from dlhmc.theories.gauge.architectures import rises
 from dlhmc.theories.gauge.theory import Beta, Side
 
 _SECONDS_OF_TRAINING = 540.0
@@ -30,7 +30,7 @@ class CouplingStudy(Study):
     def __post_init__(self) -> None:
         """Couplings rise."""
         super().__post_init__()
-        self.require(all(a < b for a, b in itertools.pairwise(self.betas)), "betas", "numbers that rise")
+        self.require(rises(self.betas), "betas", "numbers that rise")
 
     @property
     def number(self) -> int:
@@ -60,12 +60,14 @@ class U2Study(CouplingStudy):
 
     betas: Annotated[tuple[Beta, ...], Meta(min_length=1)] = (10.0, 12.0, 14.0, 16.0)
     """inverse couplings, rising"""
+    trained: Annotated[tuple[Beta, ...], Meta(min_length=1)] = (14.0, 16.0)
+    """couplings to train at, rising; at others the layers of the next one above serve as they are"""
     train_lattice: tuple[Side, Side] = (6, 6)
     """lattice to train on; layers with a window do not know the lattice"""
     train_chains: Chains = 256
     """chains in a training batch"""
     steps: Count = 2500
-    """training steps at each coupling"""
+    """training steps"""
     acceptances: Annotated[tuple[Probability, ...], Meta(min_length=1)] = (0.7, 0.9)
     """acceptances that the step size of HMC is tuned to"""
     chains: Annotated[int, Meta(ge=2, le=10**7)] = 64
@@ -75,15 +77,24 @@ class U2Study(CouplingStudy):
     precision: Probability = 0.05
     """relative error of τ_int at which a sampler has been measured"""
 
+    def __post_init__(self) -> None:
+        """Couplings rise."""
+        super().__post_init__()
+        self.require(rises(self.trained), "trained", "numbers that rise")
+
     @property
     def label(self) -> str:
         """u2-16x16."""
         return f"{self.target}-{super().label}"
 
     def parts(self) -> Iterator[Part]:
-        """Train for one coupling, compare there, go on to the next."""
+        """Train where layers are missing, compare, go on to the next coupling."""
         layers = {"network": "local", "lattice": self.train_lattice, "chains": self.train_chains, "steps": self.steps}
+        done: set[float] = set()
         for beta in self.betas:
-            name, table = f"train-b{beta:g}", self.at(beta) | layers | {"anneal": 0.7, "gamma_start": 0.4}
-            yield self.training(name, f"local layers at β = {beta:g}", table, _SECONDS_OF_TRAINING)
+            at = next((b for b in self.trained if b >= beta), self.trained[-1])
+            name, table = f"train-b{at:g}", self.at(at) | layers | {"anneal": 0.7, "gamma_start": 0.4}
+            if at not in done:
+                yield self.training(name, f"local layers at β = {at:g}", table, _SECONDS_OF_TRAINING)
+            done.add(at)
             yield self.compared(beta, [name], preparation=4)

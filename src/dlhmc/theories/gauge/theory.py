@@ -160,18 +160,12 @@ def links_of_shape(shape: tuple[int, ...], colors: int) -> tuple[int, ...] | Non
     return None
 
 
-class GaugeTheory(Theory):
-    """One group, on lattices of two to four dimensions."""
+class FlowedTheory(Theory):
+    """A gauge theory whose fields can be smoothed by the Wilson flow."""
 
-    network: ClassVar[str] = "local"
-    moves: ClassVar[type[Moves]] = HeatBathMoves
-    schedules: ClassVar[type[CouplingSchedules]] = BetaSchedule
-    rivals: ClassVar[type[Rivals]] = HeatBathRival
     occasional: ClassVar[type[Occasional]] = Flow
-    models: ClassVar[Path | None] = Path(__file__).parent / "trained"
     symbols: ClassVar[Mapping[str, str]] = {
         "beta": "β",
-        "plaquette": "⟨Re tr P/N⟩",
         "polyakov": "⟨Re tr L/N⟩",
         "polyakov_modulus": "⟨|tr L/N|⟩",
         "bare_energy": "⟨E⟩",
@@ -183,6 +177,36 @@ class GaugeTheory(Theory):
         "wilson_loops": "⟨W⟩",
         "t0": "t_{0}/a^{2}",
         "w0": "w_{0}/a",
+    }
+
+    def derived(self, histories: "Histories", notes: Mapping[str, Any]) -> "Mapping[str, Estimate]":
+        """t₀ and w₀, where fields were flowed far enough."""
+        import numpy as np
+
+        from dlhmc.theories.gauge.scales import reference_scales
+
+        if "flow_energy" not in histories.elements or "flow_times" not in notes:
+            return {}
+        times = np.asarray(notes["flow_times"], np.float64)
+        if times.shape != histories.elements["flow_energy"]:
+            raise ValueError(f"{len(times)} flow times")
+        equilibrium = histories.start == "exact"
+        return reference_scales(
+            times, lambda k: histories.series("flow_energy", 1, (k,)), equilibrium_start=equilibrium
+        )
+
+
+class GaugeTheory(FlowedTheory):
+    """One group, on lattices of two to four dimensions."""
+
+    network: ClassVar[str] = "local"
+    moves: ClassVar[type[Moves]] = HeatBathMoves
+    schedules: ClassVar[type[CouplingSchedules]] = BetaSchedule
+    rivals: ClassVar[type[Rivals]] = HeatBathRival
+    models: ClassVar[Path | None] = Path(__file__).parent / "trained"
+    symbols: ClassVar[Mapping[str, str]] = {
+        **FlowedTheory.symbols,
+        "plaquette": "⟨Re tr P/N⟩",
         "charge": "Q",
         "sine_charge": "Q_{ℝ}",
         "charge_squared": "⟨Q^{2}⟩",
@@ -216,22 +240,6 @@ class GaugeTheory(Theory):
         # The shortest decimal: a float32 such as 0.1 is 0.1 for people.
         beta = float(str(target.beta))
         return self._settings(target.sides, beta=beta) if 0 < beta <= 10_000 else None
-
-    def derived(self, histories: "Histories", notes: Mapping[str, Any]) -> "Mapping[str, Estimate]":
-        """t₀ and w₀, where fields were flowed far enough."""
-        import numpy as np
-
-        from dlhmc.theories.gauge.scales import reference_scales
-
-        if "flow_energy" not in histories.elements or "flow_times" not in notes:
-            return {}
-        times = np.asarray(notes["flow_times"], np.float64)
-        if times.shape != histories.elements["flow_energy"]:
-            raise ValueError(f"{len(times)} flow times")
-        equilibrium = histories.start == "exact"
-        return reference_scales(
-            times, lambda k: histories.series("flow_energy", 1, (k,)), equilibrium_start=equilibrium
-        )
 
     def figures(self, described: Mapping[str, Any]) -> "Figures":
         """What is measured along the flow."""

@@ -14,7 +14,7 @@ from dlhmc.geometry.unitary import UnitaryMatrices, determinant
 from dlhmc.names import Start
 from dlhmc.numerics import rng
 from dlhmc.numerics.leaves import leaf
-from dlhmc.targets.contract import Moment, Observed, Symmetry, Target
+from dlhmc.targets.contract import ExactDraws, Moment, Observed, Symmetry, Target
 from dlhmc.theories.gauge import exact, lattice
 from dlhmc.theories.gauge.draws import TorusDraws
 from dlhmc.theories.gauge.groups import SU2, Group
@@ -68,13 +68,28 @@ class Wilson(Target):
         """Re tr P/N."""
         return lattice.plaquette_traces(x)[None]
 
-    def weighted_flow(self, x: Links, weights: Plaquettes) -> Plaquettes:
-        """The weights, which is all that the force needs beside the links."""
-        return weights
+    @property
+    def force_parts(self) -> int:
+        """That along the generators of SU(N) and, for U(N), that along the unit matrix."""
+        return 2 if self._has_phase else 1
 
-    def flow_force(self, x: Links, flow: Plaquettes) -> Momentum:
-        """The force of the action in which each plaquette has a weight, which is held fixed."""
-        return self._strength(x) * self.geometry.components(lattice.plaquette_loops(x, flow))
+    @property
+    def _has_phase(self) -> bool:
+        return not self.group.special and self.group.colors > 1
+
+    def weighted_flow(self, x: Links, weights: Float[Array, "part plane *site chain"]) -> Float[Array, "..."]:
+        """The weights of the first part, and w·Im tr P of the second: all that the force needs beside the links."""
+        if not self._has_phase:
+            return weights
+        return jnp.stack([weights[0], weights[1] * lattice.plaquette_phases(x)])
+
+    def flow_force(self, x: Links, flow: Float[Array, "part plane *site chain"]) -> Momentum:
+        """The force of all plaquettes with their weights."""
+        force = self.geometry.components(lattice.plaquette_loops(x, flow[0]))
+        if self._has_phase:
+            along_one = jnp.sqrt(2 / self.group.colors).astype(flow.dtype) * lattice.curl(flow[1], self.dimensions)
+            force = force.at[-1].set(along_one)
+        return self._strength(x) * force
 
     def stiffness(self) -> Float[Array, ""]:
         """Half of the curvature of the action along one link of a cold configuration; γβ for U(1) in a plane."""
@@ -154,6 +169,13 @@ class Wilson(Target):
         return TorusDraws.build(
             (self.sides[0], self.sides[1]), self.group.colors, self.group.special, self._two_dimensional()[2]
         )
+
+    def approximate_draws(self) -> ExactDraws | None:
+        """Exact draws, or else what many sweeps of the heat bath make of a cold start, where the lattice allows it."""
+        from dlhmc.theories.gauge.heatbath import HeatBathDraws  # which knows this target
+
+        exact = self.exact_draws()
+        return exact if exact is not None or any(side % 2 for side in self.sides) else HeatBathDraws(self)
 
     def _two_dimensional(self) -> tuple[int, bool, float, int]:
         return self.group.colors, self.group.special, float(self.beta) * float(self.gamma), self.volume

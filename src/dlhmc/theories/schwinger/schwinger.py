@@ -176,7 +176,7 @@ class Schwinger(U1):
         )
 
     def slow_variance(self, name: str) -> float | None:
-        """Of the charge, which changes by ±1, as given: without it limits of τ_int are too large where ⟨Q²⟩ < ½."""
+        """Of the charge, which changes by ±1, as given; races also learn it from samplers that tunnel."""
         return self.expected_charge_squared if name == "charge" else None
 
     @rng.by_chain

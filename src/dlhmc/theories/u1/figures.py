@@ -33,6 +33,8 @@ from dlhmc.report.families import Family
 from dlhmc.report.figures import Figures
 from dlhmc.report.histories import Chain, history_chart
 from dlhmc.report.layers import ENERGY, Batch, Way, after, profile_chart, profile_film
+from dlhmc.report.sampling import SampledRun
+from dlhmc.theories.gauge.figures import GaugeFigures
 from dlhmc.theories.u1 import exact
 from dlhmc.theories.u1.defect import Defect
 from dlhmc.theories.u1.links import Links, plaquettes
@@ -85,6 +87,10 @@ class U1Figures(Figures):
         if layers := self.layers(last):
             found.append(Section("What the layers do", layers))
         return found
+
+    def sampled(self, run: SampledRun) -> list[Block]:
+        """The flow, where fields were flowed."""
+        return GaugeFigures().sampled(run)
 
     def history(self, run: ComparedRun) -> Chart:
         """Q_Z of one chain against the Monte Carlo step."""

@@ -9,10 +9,12 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Complex, Float, Int
 
 from dlhmc.geometry.torus import TWO_PI, wrap_angle
 from dlhmc.machine.devices import lattice_is_split
+from dlhmc.numerics import trig
+from dlhmc.targets.contract import Observables, Observed
 
 Links = Float[Array, "2 x t chain"]
 Plaquettes = Float[Array, "x t chain"]
@@ -35,6 +37,21 @@ def shift(field: Float[Array, "..."], by: int, axis: int) -> Float[Array, "..."]
         return rows.get(mode="promise_in_bounds", unique_indices=True, wrap_negative_indices=False)
 
     return jax.lax.platform_dependent(field, cpu=gather, default=lambda f: jnp.roll(f, by, axis=axis))
+
+
+def as_matrices(x: Links) -> Complex[Array, "1 1 2 x t chain"]:
+    """U = e^{ix}, as links of other groups are."""
+    return jax.lax.complex(trig.cos(x), trig.sin(x))[None, None]
+
+
+class OfAngles(eqx.Module):
+    """What is measured of links that are matrices, for links that are angles."""
+
+    of_matrices: Observables
+
+    def __call__(self, x: Links) -> dict[str, Observed]:
+        """Everything by name."""
+        return self.of_matrices(as_matrices(x))
 
 
 @jax.custom_jvp

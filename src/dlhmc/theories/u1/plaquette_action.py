@@ -106,9 +106,14 @@ class PlaquetteAction(Target):
         """cos x_P, which does not know the orientation."""
         return trig.cos(plaquettes(x))[None]
 
-    def weighted_flow(self, x: Links, weights: Plaquettes) -> Plaquettes:
+    @property
+    def force_parts(self) -> int:
+        """It is a number."""
+        return 1
+
+    def weighted_flow(self, x: Links, weights: Float[Array, "1 x t chain"]) -> Plaquettes:
         """w·s′(x_P)."""
-        return weights * self.plaquette_force(plaquettes(x))
+        return weights[0] * self.plaquette_force(plaquettes(x))
 
     def flow_force(self, x: Links, flow: Plaquettes) -> Links:
         """The force of Σ_P w_P s(x_P), the weights held fixed."""

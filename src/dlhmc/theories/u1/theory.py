@@ -13,8 +13,17 @@ from msgspec import Meta
 
 from dlhmc.errors import Setting, UserError
 from dlhmc.settings import Amount, Positive
-from dlhmc.theories.contract import CouplingSchedules, Moves, NamedLoss, Rivals, TargetSettings, Theory
-from dlhmc.theories.gauge.theory import Beta, BetaSchedule, HeatBathMoves, HeatBathRival, Sides, links_of_shape
+from dlhmc.theories.contract import CouplingSchedules, Moves, NamedLoss, Occasional, Rivals, TargetSettings
+from dlhmc.theories.gauge.theory import (
+    Beta,
+    BetaSchedule,
+    Flow,
+    FlowedTheory,
+    HeatBathMoves,
+    HeatBathRival,
+    Sides,
+    links_of_shape,
+)
 
 if TYPE_CHECKING:
     from dlhmc.comparison.contestants import Contestant
@@ -25,6 +34,7 @@ if TYPE_CHECKING:
     from dlhmc.report.figures import Figures
     from dlhmc.studies.study import Preset
     from dlhmc.targets import Target
+    from dlhmc.targets.contract import Observables
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,6 +63,9 @@ class U1Settings(TargetSettings):
         return f"{'x'.join(map(str, self.lattice))}-b{self.beta:g}"
 
 
+HITS_IN_TWO_DIMENSIONS = f"{Setting('hits')} are for a {Setting('lattice')} with two sides: leave them out."
+
+
 @dataclasses.dataclass(frozen=True)
 class Hits(HeatBathMoves):
     """Instanton hits in two dimensions, the heat bath in more."""
@@ -74,7 +87,7 @@ class Hits(HeatBathMoves):
         if not self.hits:
             return kernel
         if not _is_planar(kernel.target):
-            raise UserError(f"{Setting('hits')} are for a {Setting('lattice')} with two sides: leave them out.")
+            raise UserError(HITS_IN_TWO_DIMENSIONS)
         return InstantonHits(kernel, self.hits)
 
     @property
@@ -87,15 +100,24 @@ class Hits(HeatBathMoves):
 class HmcWithHits(Rivals):
     """HMC with instanton hits, of several lengths; in more than two dimensions, the heat bath."""
 
-    hits: Amount = 1
-    """instanton hits after each trajectory, for HMC with hits; 0 to leave it out"""
+    hits: Amount | None = None
+    """instanton hits after each trajectory, for HMC with hits in two dimensions; 1 if not given, 0 to leave it out"""
     hit_lengths: Annotated[tuple[Positive, ...], Meta(min_length=1)] = (0.25, 0.5, 1.0, 2.0)
     """trajectory lengths of HMC with hits, which only has to stir what the hits leave as it is"""
 
     @property
     def number(self) -> int:
         """One for each length."""
-        return len(self.hit_lengths) if self.hits else 0
+        return len(self.hit_lengths) if self._hits else 0
+
+    @property
+    def _hits(self) -> int:
+        return 1 if self.hits is None else self.hits
+
+    def check(self, target: "Target") -> None:
+        """There is no charge that hits could change in more than two dimensions."""
+        if self.hits and not _is_planar(target):
+            raise UserError(HITS_IN_TWO_DIMENSIONS)
 
     def contestants(
         self, target: "Target", settings: "CompareSettings", start: "Callable[[int], Field]", seeds: Sequence[int]
@@ -106,11 +128,27 @@ class HmcWithHits(Rivals):
 
         if not _is_planar(target):
             return HeatBathRival().contestants(target, settings, start, seeds)
-        if not self.hits:
+        if not self._hits:
             return []
-        label = f"{self.hits} hit{'s' if self.hits > 1 else ''}"
+        label = f"{self._hits} hit{'s' if self._hits > 1 else ''}"
         plain = stirring(self.hit_lengths, target, settings, start, seeds)
-        return [with_moves(one, label, InstantonHits(one.kernel, self.hits)) for one in plain]
+        return [with_moves(one, label, InstantonHits(one.kernel, self._hits)) for one in plain]
+
+
+@dataclasses.dataclass(frozen=True)
+class FlowOfAngles(Flow):
+    """The Wilson flow, and larger loops."""
+
+    def observables(self, target: "Target") -> "Observables | None":
+        """Those asked for; angles in two dimensions as matrices of one number."""
+        from dlhmc.theories.gauge.wilson import wilson
+        from dlhmc.theories.u1.links import OfAngles
+
+        if not _is_planar(target):
+            return super().observables(target)
+        # Nothing that is measured depends on the coupling.
+        measured = super().observables(wilson("u1", target.sides, beta=1.0))  # type: ignore[attr-defined]
+        return None if measured is None else OfAngles(measured)
 
 
 def _is_planar(target: "Target") -> bool:
@@ -120,7 +158,7 @@ def _is_planar(target: "Target") -> bool:
     return isinstance(target, PlaquetteAction)
 
 
-class U1Theory(Theory):
+class U1Theory(FlowedTheory):
     """U(1) with the Wilson action."""
 
     name: ClassVar[str] = "u1"
@@ -130,9 +168,10 @@ class U1Theory(Theory):
     moves: ClassVar[type[Moves]] = Hits
     schedules: ClassVar[type[CouplingSchedules]] = BetaSchedule
     rivals: ClassVar[type[Rivals]] = HmcWithHits
+    occasional: ClassVar[type[Occasional]] = FlowOfAngles
     models: ClassVar[Path | None] = Path(__file__).parent / "trained"
     symbols: ClassVar[Mapping[str, str]] = {
-        "beta": "β",
+        **FlowedTheory.symbols,
         "charge": "Q_{ℤ}",
         "sine_charge": "Q_{ℝ}",
         "plaquette": "⟨cos x_{P}⟩",
