@@ -3,6 +3,7 @@
 import dataclasses
 import multiprocessing
 import os
+import warnings
 from concurrent.futures import ProcessPoolExecutor
 
 import equinox as eqx
@@ -205,6 +206,15 @@ class Unpaid(LayerStack):
     def _scan(self, *arguments, **keywords):
         end, recorded = super()._scan(*arguments, **keywords)
         return end._replace(log_jacobian=jnp.zeros_like(end.log_jacobian)), recorded
+
+
+@pytest.mark.parametrize(("cores", "warned"), [(1, False), (2, True)])
+def test_several_threads_are_warned_of(monkeypatch, cores, warned):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(cores)), raising=False)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        built(wilson("su2", (2, 2), 4.0))
+    assert any("taskset" in str(warning.message) for warning in caught) == warned
 
 
 def stationarity_in_one_thread(fault):
