@@ -1,11 +1,12 @@
 """Deep Learning Hamiltonian Monte Carlo for lattice gauge theory.
 
-Names are imported when they are first used, so that `import dlhmc` takes no time.
+Names are imported when they are first used, so that `import dlhmc` takes no time. It adds an option to XLA_FLAGS.
 """
 
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from dlhmc.machine.xla import compile_without_ynnpack
 from dlhmc.theories import EXPORTS
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from dlhmc.training import Knots, Schedule, Transition, jump_loss
 
 __version__ = "0.1.0"
+
+compile_without_ynnpack()
 
 #: where each name is
 _HOME = {

@@ -3,8 +3,6 @@
 import dataclasses
 import itertools
 import math
-import os
-import warnings
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from msgspec import Meta
@@ -130,20 +128,9 @@ class CovariantArchitecture(Architecture):
         """New layers; `completed` has been called."""
         from dlhmc.theories.gauge.covariant import Covariant, every_other_link
 
-        _warn_of_threads()
         return DenseArchitecture(self.leapfrog_steps, self.step_size).layers(
             target,
             key,
             network=lambda key, geometry: Covariant(key, geometry, self.hidden),  # type: ignore[arg-type]
             mask=every_other_link(target.sides),  # type: ignore[attr-defined]
         )
-
-
-def _warn_of_threads() -> None:
-    """jaxlib 0.10.2 computes covariant networks wrongly now and then with several threads (docs/limits.md)."""
-    import jax
-
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    if cores > 1 and jax.default_backend() == "cpu":
-        message = "Covariant networks are computed wrongly now and then where JAX has several threads of a CPU: "
-        warnings.warn(message + "run them on one core, with 'taskset -c 0' before the command.", stacklevel=3)

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Complex, Float, Int
 
-from dlhmc.geometry.contract import PerChain
+from dlhmc.geometry.contract import PerChain, sum_sites
 
 Vector = Complex[Array, "*field chain"]
 
@@ -50,8 +50,7 @@ def conjugate_gradient(matrix: Callable[[Vector], Vector], b: Vector, residual: 
 
 
 def _dot(a: Vector, b: Vector) -> PerChain:
-    terms = a.real * b.real + a.imag * b.imag
-    return jnp.sum(terms, axis=tuple(range(terms.ndim - 1)))
+    return sum_sites(a.real * b.real + a.imag * b.imag)
 
 
 def _norm(a: Vector) -> PerChain:
