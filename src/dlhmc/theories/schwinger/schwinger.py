@@ -160,6 +160,10 @@ class Schwinger(U1):
 
     def marginal(self) -> Self:
         """The same, with the determinant in place of pseudofermions, or with so many that their noise is small."""
+        return self.split(ratio_chain(self.ratio_masses), keeps_determinant=not self.ratio_masses)
+
+    def split(self, hasenbusch: tuple[float, ...], *, keeps_determinant: bool = False) -> Self:
+        """The same with other heavier masses, or with the determinant itself."""
         return type(self)(
             self.lattice,
             self.beta,
@@ -168,10 +172,10 @@ class Schwinger(U1):
             residual=self.residual,
             force_residual=self.force_residual,
             most_iterations=self.most_iterations,
-            hasenbusch=ratio_chain(self.ratio_masses),
+            hasenbusch=hasenbusch,
             ratio_masses=self.ratio_masses,
             expected_charge_squared=self.expected_charge_squared,
-            keeps_determinant=not self.ratio_masses,
+            keeps_determinant=keeps_determinant,
         )
 
     def charge_variance(self, dtype: jnp.dtype) -> Float[Array, ""]:

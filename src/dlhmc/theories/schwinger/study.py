@@ -11,6 +11,7 @@ from dlhmc.comparison.settings import Lengths
 from dlhmc.settings import Amount, Chains, Count, Positive, Probability
 from dlhmc.studies.study import Part, Study
 from dlhmc.theories.gauge.theory import Beta, Side
+from dlhmc.theories.schwinger.theory import HeavierMasses
 from dlhmc.theories.u1.theory import U1Settings, U1Theory
 
 # Of these sides are the models that come along, and HMC takes so many minutes to be tuned.
@@ -42,6 +43,8 @@ class SchwingerStudy(Study):
     """trajectory lengths of HMC, alone and in turn with learned proposals and hits"""
     inner_steps: Annotated[tuple[Count, ...], Meta(min_length=1)] = (2, 4)
     """gauge steps for each step of the fermions, points of the grid of HMC"""
+    hasenbusch_grid: HeavierMasses = (0.0, 0.3)
+    """heavier masses of Hasenbusch's splitting, points of the grid of HMC; 0 for none"""
     acceptances: Annotated[tuple[Probability, ...], Meta(min_length=1)] = (0.8, 0.95)
     """acceptances that the step size of HMC is tuned to"""
     chains: Annotated[int, Meta(ge=2, le=10**7)] = 32
@@ -89,6 +92,7 @@ class SchwingerStudy(Study):
             race = {
                 "integrators": ("leapfrog",),
                 "inner_steps": self.inner_steps,
+                "hasenbusch_grid": self.hasenbusch_grid,
                 "hit_lengths": self.lengths,
                 "alternate_lengths": self.lengths,
                 "alternate": self.alternate,
