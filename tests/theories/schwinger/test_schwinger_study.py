@@ -32,7 +32,7 @@ def test_models_come_along_or_are_trained(tmp_path):
     assert (gauge.theory.name, gauge.target.lattice) == ("u1", (24, 24))
     large = found["compare-32x32-b12.8-m0.022"]
     assert large.learned.model == (str(tmp_path / "train-32x32-b12.8"),)
-    assert [plan.settings.chains for plan in (heavy, found["compare-24x24-b7.2-m0.0145"], large)] == [32, 14, 8]
+    assert [plan.settings.chains for plan in (heavy, found["compare-24x24-b7.2-m0.0145"], large)] == [16, 7, 4]
     assert large.settings.inner_steps == (2, 4)
     assert large.rivals.hasenbusch_grid == (0.0, 0.3)
     assert list(found)[-1] == "compare-16x16-b2-m-0.1884"

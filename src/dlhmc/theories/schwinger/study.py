@@ -16,7 +16,7 @@ from dlhmc.theories.u1.theory import U1Settings, U1Theory
 
 # Of these sides are the models that come along, and HMC takes so many minutes to be tuned.
 _SIDE = U1Settings().lattice[0]
-_MINUTES = 4.0
+_MINUTES = 6.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,11 +45,11 @@ class SchwingerStudy(Study):
     """gauge steps for each step of the fermions, points of the grid of HMC"""
     hasenbusch_grid: HeavierMasses = (0.0, 0.3)
     """heavier masses of Hasenbusch's splitting, points of the grid of HMC; 0 for none"""
-    acceptances: Annotated[tuple[Probability, ...], Meta(min_length=1)] = (0.8, 0.95)
+    acceptances: Annotated[tuple[Probability, ...], Meta(min_length=1)] = (0.9,)
     """acceptances that the step size of HMC is tuned to"""
-    chains: Annotated[int, Meta(ge=2, le=10**7)] = 32
+    chains: Annotated[int, Meta(ge=2, le=10**7)] = 16
     """chains of each sampler on 16×16, and fewer on larger lattices in proportion to their volume"""
-    budgets: Annotated[tuple[Positive, ...], Meta(min_length=1)] = (480.0, 480.0, 360.0, 900.0, 1800.0, 360.0)
+    budgets: Annotated[tuple[Positive, ...], Meta(min_length=1)] = (360.0, 360.0, 300.0, 540.0, 900.0, 240.0)
     """seconds for each comparison; one number serves for all"""
 
     def __post_init__(self) -> None:
