@@ -49,7 +49,7 @@ class SchwingerStudy(Study):
     """acceptances that the step size of HMC is tuned to"""
     chains: Annotated[int, Meta(ge=2, le=10**7)] = 16
     """chains of each sampler on 16×16, and fewer on larger lattices in proportion to their volume"""
-    budgets: Annotated[tuple[Positive, ...], Meta(min_length=1)] = (360.0, 360.0, 300.0, 540.0, 900.0, 240.0)
+    budgets: Annotated[tuple[Positive, ...], Meta(min_length=1)] = (300.0, 300.0, 240.0, 480.0, 720.0, 180.0)
     """seconds for each comparison; one number serves for all"""
 
     def __post_init__(self) -> None:
