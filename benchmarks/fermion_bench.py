@@ -80,7 +80,7 @@ def report(found: dict[str, dict[int, Cost]], rounds: int) -> str:
 
 The Schwinger model at β = {BETA:g}, m = {MASS:g}, float32, {CHAINS} chains, numbers of one chain: an HMC trajectory of
 {STEPS} steps of {STEP_SIZE:g}, each with {Schwinger.inner_steps} of the gauge force, and a proposal of `{MODEL}` with
-its determinant in double precision. CPU time, the fastest of {rounds} rounds; applications of Â or Â† in the forces;
+its determinant in double precision. CPU time, the fastest of {rounds} rounds; applications of Â or Â†, all of them;
 the memory of the compiled step beside its state.
 
 {tables.markdown(header, rows)}

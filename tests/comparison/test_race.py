@@ -24,6 +24,7 @@ from dlhmc.runs.directory import Place, run_kind
 from dlhmc.runs.loop import ExecutionOptions
 from dlhmc.settings import read_table
 from dlhmc.targets import Moment, Target
+from dlhmc.theories.contract import Rivals
 from dlhmc.theories.u1.hits import InstantonHits
 from dlhmc.theories.u1.wilson import U1
 from dlhmc.theories.vectors.mixture import GaussianMixture
@@ -216,8 +217,8 @@ SHORT = CompareSettings(integrators=("leapfrog",), lengths=(1.0,), step_sizes=(0
 
 def outcome(target, kernels=None, path=None):
     given = [contestant_of(name, kernel) for name, kernel in (kernels or {}).items()]
-    place = None if path is None else Place(path, settings_of_objects(target, kernels or {}, SHORT))
-    return compare(target, SHORT, given, [], place, Console(file=io.StringIO()), ExecutionOptions(quiet=True))
+    place = None if path is None else Place(path, settings_of_objects(target, kernels or {}, SHORT, Rivals()))
+    return compare(target, SHORT, given, Rivals(), [], place, Console(file=io.StringIO()), ExecutionOptions(quiet=True))
 
 
 def test_chains_that_freeze_where_a_hot_start_left_them_get_a_warning(tmp_path):

@@ -113,16 +113,15 @@ def compare(
     contestants = [contestant_of(name, kernel) for name, kernel in given.items()]
     config = command.settings_of_objects(target, given, settings, moves)
     place = None if out is None else Place(Path(out), config)
-    tuned = [] if moves is None else [moves]
-    results, code = command.compare(target, settings, contestants, tuned, place, console, options)
+    results, code = command.compare(target, settings, contestants, moves, [], place, console, options)
     done = f"{results.seconds:.0f} of {budget:g} seconds"
     return cast(Comparison, conclude(Comparison(results), code, done, None))
 
 
-def _rivals(target: Target, settings: dict[str, Any]) -> Rivals | None:
+def _rivals(target: Target, settings: dict[str, Any]) -> Rivals:
     """The hand-made samplers of the target's theory that are asked for; none if nobody asks."""
     if not settings:
-        return None
+        return Rivals()
     known = registry.describe(target)
     if known is None:
         raise UserError(f"This target is of no theory that would know {', '.join(settings)}: leave that out.")

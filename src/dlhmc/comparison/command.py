@@ -53,12 +53,13 @@ def compare(
     target: Target,
     settings: CompareSettings,
     given: Sequence[Contestant],
+    rivals: Rivals,
     tuned: Sequence[Tuned],
     place: Place | None,
     console: Console,
     options: ExecutionOptions = PLAIN,
 ) -> tuple[Results, ExitCode]:
-    """Race HMC of the grid, samplers yet to be `tuned` and those `given`, in the precision that JAX is set to.
+    """Race HMC of the grid, `rivals`, others yet to be `tuned` and those `given`, in the precision that JAX is set to.
 
     Tables and histories are left in a new directory, if there is a place for it. Ctrl-C ends the race, and what there
     is so far is the result; the code tells. Of the options those count that are about what is shown.
@@ -83,7 +84,7 @@ def compare(
 
     directory = nullcontext() if place is None else run_directory(KIND, place)
     with directory, watch_signals() as interruption:
-        runners = _line_up(target, settings, tuned, [*exact, *given], start, shown, interruption)
+        runners = _line_up(target, settings, rivals, tuned, [*exact, *given], start, shown, interruption)
         display = shown("seconds", math.ceil(settings.budget))
         with display.running(0):
             seconds = race(runners, settings.precision, settings.budget, display, interruption)
@@ -96,12 +97,16 @@ def compare(
 
 
 def estimate(
-    target: Target, settings: CompareSettings, given: Sequence[Contestant], groups: Sequence[Tuned], console: Console
+    target: Target,
+    settings: CompareSettings,
+    given: Sequence[Contestant],
+    rivals: Rivals,
+    others: Sequence[Tuned],
+    console: Console,
 ) -> None:
     """Print what a comparison would take, from one HMC of its grid: memory, and the time to prepare it."""
     require_room(target, settings.chains)
-    points = list(grid(settings))
-    tuned = len(points) + sum(group.number for group in groups)
+    tuned = len(list(grid(settings, rivals.forms(target)))) + sum(group.number for group in (rivals, *others))
     samplers = tuned + len(given) + (settings.exact and target.exact_draws() is not None)
     kernel = HMC(target, settings.lengths[0] / _GUESSED_STEPS, _GUESSED_STEPS)
     start = begin(kernel, None, integer(settings.seed, np.uint32), "hot", settings.chains)
@@ -118,14 +123,16 @@ def estimate(
 def _line_up(
     target: Target,
     settings: CompareSettings,
-    groups: Sequence[Tuned],
+    rivals: Rivals,
+    more: Sequence[Tuned],
     others: Sequence[Contestant],
     start: Callable[[int], Field],
     shown: Callable[[str, int], Display],
     interruption: Interruption,
 ) -> list[Runner]:
     """All samplers, tuned and compiled; each has random numbers and starts in equilibrium of its own."""
-    points = list(grid(settings))
+    forms, groups = rivals.forms(target), (rivals, *more)
+    points = list(grid(settings, forms))
     tuned = len(points) + sum(group.number for group in groups)
     seeds = np.random.SeedSequence(settings.seed).generate_state(2 * tuned + len(others)).tolist()
     contestants: dict[str, Contestant] = {}
@@ -137,7 +144,7 @@ def _line_up(
                 return []
             display.update(done, point.label)
             # Two acceptances may ask for the same number of steps: once is enough.
-            contestant = settle(point, target, start(seeds[done]), seeds[done])
+            contestant = settle(point, forms[point.form], start(seeds[done]), seeds[done])
             contestants.setdefault(contestant.name, contestant)
         left = iter(seeds[len(points) : tuned])
         found = [
@@ -155,12 +162,12 @@ def _line_up(
 
 
 def settings_of_objects(
-    target: Target, kernels: Mapping[str, Kernel], settings: CompareSettings, rivals: Rivals | None = None
+    target: Target, kernels: Mapping[str, Kernel], settings: CompareSettings, rivals: Rivals
 ) -> dict[str, Any]:
     """What config.toml says of a comparison of objects made in Python."""
     return merged(
         {"target": describe.describe_target(target)["target"], "kernels": list(kernels)},
-        {} if rivals is None else rivals,
+        rivals,
         settings,
         {"fingerprint": describe.fingerprint((target, dict(kernels)))},
     )

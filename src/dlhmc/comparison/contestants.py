@@ -2,7 +2,7 @@
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
@@ -53,12 +53,14 @@ class GridPoint(NamedTuple):
     acceptance: float
     #: as of `HMC`
     inner_steps: int | None = None
+    #: of the target, as the theory names it
+    form: str = ""
 
     @property
     def label(self) -> str:
         """For the progress line."""
         wanted = f"acceptance {self.acceptance:g}" if self.step_size is None else f"step size {self.step_size:g}"
-        return f"{self.integrator} of length {self.length:g}, {wanted}"
+        return f"{self.integrator} of length {self.length:g}, {wanted}{self.form}"
 
 
 class Tuned(Protocol):
@@ -123,15 +125,15 @@ def with_moves(plain: Contestant, label: str, kernel: Kernel, kind: Kind = "move
     return dataclasses.replace(plain, name=name, kind=kind, kernel=kernel, leapfrog_steps=steps, forces=forces)
 
 
-def grid(settings: CompareSettings) -> Iterator[GridPoint]:
-    """All HMC; step sizes to be tuned still."""
+def grid(settings: CompareSettings, forms: Iterable[str] = ("",)) -> Iterator[GridPoint]:
+    """All HMC, on the target in these forms; step sizes to be tuned still."""
     tuned = [(None, acceptance) for acceptance in settings.acceptances]
     given = [(size, 0.0) for size in settings.step_sizes]
     inner = settings.inner_steps or (None,)
-    for integrator, length, step, fast in itertools.product(
-        settings.integrators, settings.lengths, given or tuned, inner
+    for form, integrator, length, step, fast in itertools.product(
+        forms, settings.integrators, settings.lengths, given or tuned, inner
     ):
-        yield GridPoint(integrator, length, *step, fast)
+        yield GridPoint(integrator, length, *step, fast, form)
 
 
 def settle(point: GridPoint, target: Target, x: Field, seed: int) -> Contestant:
@@ -142,6 +144,7 @@ def settle(point: GridPoint, target: Target, x: Field, seed: int) -> Contestant:
     name = f"{point.integrator} {point.length:g}/{steps}"
     if point.inner_steps is not None:
         name += f"×{point.inner_steps}"
+    name += point.form
     return dataclasses.replace(
         contestant_of(name, kernel), integrator=point.integrator, length=point.length, step_size=point.length / steps
     )

@@ -1,6 +1,5 @@
 """Two kernels in turn: one that stirs everything, and one for what the first hardly moves."""
 
-import functools
 from typing import Any, ClassVar
 
 import equinox as eqx
@@ -10,7 +9,7 @@ from jaxtyping import Array, Float, Key
 
 from dlhmc.geometry.contract import Field, Momentum
 from dlhmc.kernels.contract import Info, Kernel, RoundTrip
-from dlhmc.targets.contract import Effort, Target, added
+from dlhmc.targets.contract import Effort, Target, added_up
 
 
 class Alternating(Kernel):
@@ -80,7 +79,7 @@ class Alternating(Kernel):
         nonfinite = info.nonfinite | jnp.any(nonfinite, axis=0)
         # What moves keep about their start, and the kernel about its own, is computed anew.
         again = (kernel.target.action_effort(state.x) for kernel in (self.move, self.kernel))
-        effort = _summed(_effort(info), jax.tree.map(lambda each: jnp.sum(each, axis=0), effort), *again)
+        effort = added_up(_effort(info), jax.tree.map(lambda each: jnp.sum(each, axis=0), effort), *again)
         told = Info(info.acceptance, info.accepted, info.energy_change, nonfinite, effort, {self.told: moves})
         return self.kernel.init(moving.x), told
 
@@ -88,8 +87,3 @@ class Alternating(Kernel):
 def _effort(info: Any) -> Effort:
     effort: Effort = info._asdict().get("effort", {})  # a kernel may have an info of its own
     return effort
-
-
-def _summed(*efforts: Effort) -> Effort:
-    """All together, whichever names each has."""
-    return functools.reduce(lambda one, other: {**other, **added(one, other)}, efforts)

@@ -13,7 +13,15 @@ from dlhmc.kernels.metropolis import decide, select
 from dlhmc.layers import Trajectory
 from dlhmc.layers.contract import Parts, Phase
 from dlhmc.numerics.rng import draws_by_chain
-from dlhmc.targets.contract import LocalAction, Target, action_change, energy_change, kinetic_change
+from dlhmc.targets.contract import (
+    Effort,
+    LocalAction,
+    Target,
+    action_change,
+    added_up,
+    energy_change,
+    kinetic_change,
+)
 
 
 class Proposal(NamedTuple):
@@ -27,6 +35,8 @@ class Proposal(NamedTuple):
     energy_change: PerChain
     #: of x′, term by term
     action_new: LocalAction
+    #: of drawing auxiliary fields and of this action
+    effort: Effort
 
 
 class DLHMC(Kernel):
@@ -77,8 +87,7 @@ class DLHMC(Kernel):
         proposal = self.propose(propose_key, state)
         acceptance, accepted, nonfinite = decide(accept_key, proposal.energy_change)
         state = state.moved(accepted, self.target.geometry.project(proposal.x_new), proposal.action_new)
-        effort = self.target.action_effort(proposal.x_new)
-        return state, Info(acceptance, accepted, proposal.energy_change, nonfinite, effort)
+        return state, Info(acceptance, accepted, proposal.energy_change, nonfinite, proposal.effort)
 
     def _propose_parts(self, key: Key[Array, ""], x: Field) -> tuple[Momentum, Field, Phase, Parts] | None:
         momentum_key, direction_key = jax.random.split(key)
@@ -116,6 +125,7 @@ class DLHMC(Kernel):
         start = (x, v) if g is None else g.apply(x, v)
         end = self.trajectory.propose(direction_key, target, *start)
         x_new, v_new = (end.x, end.v) if g is None else g.undo(end.x, end.v)
-        action_new = target.local_action(x_new)
+        action_new, told = target.counted_action(x_new)
         change = action_change(state.known(target), action_new, x_new) + kinetic_change(target, v, v_new)
-        return Proposal(x, v, x_new, v_new, change - end.log_jacobian, action_new)
+        effort = added_up(target.refresh_effort(), told)
+        return Proposal(x, v, x_new, v_new, change - end.log_jacobian, action_new, effort)

@@ -11,9 +11,9 @@ from dlhmc.errors import Setting, UserError
 from dlhmc.geometry.contract import Field, Momentum, real_dtype
 from dlhmc.kernels.contract import Info, Kernel, RoundTrip, State
 from dlhmc.kernels.integrators import INTEGRATORS, Integrator, integrate
-from dlhmc.kernels.metropolis import decide, select
+from dlhmc.kernels.metropolis import decide
 from dlhmc.numerics.leaves import leaf
-from dlhmc.targets.contract import Effort, Target, energy_change
+from dlhmc.targets.contract import Effort, Target, action_change, added_up, energy_change, kinetic_change
 
 # A tuner that has lost its way must not spend minutes on a trajectory.
 MOST_STEPS = 2000
@@ -65,6 +65,10 @@ class HMC(Kernel):
             self.length = leaf(length)
             self.step_size, self.steps = _divided(self.length, self.step_size)
 
+    def init(self, x: Field) -> State:
+        """With the action, if it is expensive."""
+        return State.knowing(self.target, x)
+
     def step(self, key: Key[Array, ""], state: State) -> tuple[State, Info]:
         """One trajectory of every chain."""
         momentum_key, accept_key, refresh_key = jax.random.split(key, 3)
@@ -72,10 +76,12 @@ class HMC(Kernel):
         v = self.target.geometry.momentum(momentum_key, x.shape[-1], real_dtype(x))
         target = self.target.refresh(refresh_key, x)
         x_new, v_new, effort = self._integrate(target, x, v)
-        change = energy_change(target, (x, v), (x_new, v_new))
+        action_new, told = target.counted_action(x_new)
+        change = action_change(state.known(target), action_new, x_new) + kinetic_change(target, v, v_new)
         acceptance, accepted, nonfinite = decide(accept_key, change)
-        x = select(accepted, target.geometry.project(x_new), x)
-        return State(x), Info(acceptance, accepted, change, nonfinite, effort)
+        effort = added_up(target.refresh_effort(), effort, told)
+        state = state.moved(accepted, target.geometry.project(x_new), action_new)
+        return state, Info(acceptance, accepted, change, nonfinite, effort)
 
     def _integrate(self, target: Target, x: Field, v: Momentum) -> tuple[Field, Momentum, Effort]:
         return integrate(target, self.integrator, x, v, self.step_size, self.steps, self.inner_steps)

@@ -98,7 +98,7 @@ class ComparePlan(Plan):
         with jax.enable_x64(self.settings.float64):
             target = self._target()
             models, in_turn, _ = self.models(target)
-            estimate(target, self.settings, models, [self.rivals, *in_turn], console)
+            estimate(target, self.settings, models, self.rivals, in_turn, console)
 
     def run(
         self, path: Path, console: "Console", options: "ExecutionOptions | None" = None
@@ -118,8 +118,7 @@ class ComparePlan(Plan):
             target = self._target()
             models, in_turn, inputs = self.models(target)
             place = Place(path, self.table(), inputs)
-            tuned = [self.rivals, *in_turn]
-            results, code = compare(target, self.settings, models, tuned, place, console, options)
+            results, code = compare(target, self.settings, models, self.rivals, in_turn, place, console, options)
         if not options.quiet:
             table.show(results, console)
             console.out(f"written to {path}", highlight=False)

@@ -4,6 +4,7 @@ Everything outside a target uses only this contract, so a kernel works for angle
 Arrays carry the chain axis last; couplings are array leaves, so changing them never recompiles.
 """
 
+import functools
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, NamedTuple, Protocol, Self
@@ -110,6 +111,10 @@ class Target(eqx.Module):
         """What it takes to compute an action that is `expensive`, for each chain."""
         return {}
 
+    def counted_action(self, x: Field) -> tuple[LocalAction, Effort]:
+        """`local_action` with what it tells about itself."""
+        return self.local_action(x), self.action_effort(x)
+
     @property
     def shape(self) -> tuple[int, ...]:
         """Shape of one configuration, without the chain axis."""
@@ -135,6 +140,10 @@ class Target(eqx.Module):
     def refresh(self, key: Key[Array, ""], x: Field) -> Self:
         """The target with its auxiliary fields (pseudofermions) drawn anew, given x; drawn with every momentum."""
         return self
+
+    def refresh_effort(self) -> Effort:
+        """What it took to draw the auxiliary fields that it has, for each chain."""
+        return {}
 
     def action_of_origin(self, x: Field) -> LocalAction:
         """`local_action` of the x at which the auxiliary fields were drawn: drawing them may have told it."""
@@ -199,6 +208,11 @@ def _counted(force: Force) -> CountedForce:
 def added(effort: Effort, more: Effort) -> Effort:
     """Both together, by the names of the first."""
     return {name: value + more[name] if name in more else value for name, value in effort.items()}
+
+
+def added_up(*efforts: Effort) -> Effort:
+    """All together, whichever names each has."""
+    return functools.reduce(lambda one, other: {**other, **added(one, other)}, efforts)
 
 
 def energy_change(target: Target, old: tuple[Field, Momentum], new: tuple[Field, Momentum]) -> PerChain:

@@ -105,6 +105,10 @@ class Rivals(Settings):
     def check(self, target: "Target") -> None:
         """Raises UserError for what makes no sense for this target, before anything is written."""
 
+    def forms(self, target: "Target") -> "Mapping[str, Target]":
+        """The target in all forms that HMC of the grid samples, by what the names of its samplers end with."""
+        return {"": target}
+
     def contestants(
         self, target: "Target", settings: "CompareSettings", start: "Callable[[int], Field]", seeds: Sequence[int]
     ) -> "list[Contestant]":

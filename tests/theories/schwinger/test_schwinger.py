@@ -14,6 +14,7 @@ from dlhmc.geometry.contract import sum_sites
 from dlhmc.geometry.torus import wrap_angle
 from dlhmc.runs.precision import check_precision
 from dlhmc.statistics import integrated_autocorrelation_time
+from dlhmc.theories.schwinger.dirac import Dirac
 from dlhmc.theories.schwinger.schwinger import ratio_chain
 from dlhmc.theories.u1.hits import Hit
 from dlhmc.theories.u1.links import instanton
@@ -125,8 +126,19 @@ def test_a_solver_that_gives_up_rejects():
     state, info = eqx.filter_jit(kernel.step)(jax.random.key(1), kernel.init(x))
     assert info.nonfinite.all()
     np.testing.assert_array_equal(state.x, x)
-    # In each of three forces.
-    np.testing.assert_array_equal(info.effort["solver_failures"], 3)
+    # In each of three forces, and at the end.
+    np.testing.assert_array_equal(info.effort["solver_failures"], 4)
+
+
+def test_a_solver_that_gives_up_in_accept_reject_alone_rejects():
+    """Once: the action at the start is known from drawing the pseudofermions."""
+    target = Schwinger((4, 4), 2.0, -0.1, force_residual=0.5, most_iterations=4)
+    kernel = HMC(target, 0.1, 2)
+    x = start(target, 4)
+    state, info = unoptimised(kernel.step)(jax.random.key(1), kernel.init(x))
+    assert info.nonfinite.all()
+    np.testing.assert_array_equal(state.x, x)
+    np.testing.assert_array_equal(info.effort["solver_failures"], 1)
 
 
 def test_a_solver_that_gives_up_in_the_ratio_rejects():
@@ -135,6 +147,36 @@ def test_a_solver_that_gives_up_in_the_ratio_rejects():
     state, info = unoptimised(hit.step)(jax.random.key(1), hit.init(x))
     assert info.nonfinite.all()
     np.testing.assert_array_equal(state.x, x)
+    # Of two solutions in drawing pseudofermions and three at the proposal, all but perhaps those of heavy masses.
+    assert (info.effort["solver_failures"] >= 2).all()
+
+
+SOLVING = {
+    "HMC": lambda: HMC(Schwinger((4, 4), 2.0, 0.1), 0.1, 2),
+    "a heavier mass, four flavours": lambda: HMC(
+        Schwinger((4, 4), 2.0, 0.1, flavours=4, hasenbusch=(0.3,)), 0.1, inner_steps=2
+    ),
+    "hits": lambda: Hit(with_masses(2).marginal()),
+    "layers": lambda: dlhmc.load_kernel("u1-b2", with_masses(2)),
+}
+
+
+@pytest.mark.parametrize(
+    "name", [n if n in ("HMC", "hits") else pytest.param(n, marks=pytest.mark.slow) for n in SOLVING]
+)
+def test_every_application_of_the_dirac_operator_is_counted(name, monkeypatch):
+    """In drawing pseudofermions, in forces and in accept/reject: the operator itself keeps count, of one chain."""
+    kernel, seen, apply = SOLVING[name](), [], Dirac.apply
+
+    def watched(self, psi):
+        jax.debug.callback(lambda _: seen.append(1), psi[0, 0, 0, 0])  # of each pseudofermion by itself
+        return apply(self, psi)
+
+    monkeypatch.setattr(Dirac, "apply", watched)
+    x = start(kernel.target, 1)
+    info = unoptimised(lambda kernel, x: kernel.step(jax.random.key(1), kernel.init(x))[1])(kernel, x)
+    jax.effects_barrier()
+    assert len(seen) == info.effort["dirac_applications"][0]
 
 
 def test_the_work_of_the_solver_is_counted():
@@ -228,9 +270,8 @@ class Periodic(Schwinger):
     def refresh(self, key, x):
         return super().refresh(key, _turned(x))
 
-    def local_action(self, x):
-        turned = _turned(x)
-        return super().local_action(turned)
+    def counted_action(self, x):
+        return super().counted_action(_turned(x))
 
     def force(self, x):
         return super().force(_turned(x))
@@ -247,17 +288,17 @@ def _turned(x):
 class Once(Schwinger):
     """One flavour in place of two, in accept/reject."""
 
-    def local_action(self, x):
-        gauge = super().local_action(x)
-        return gauge if self.phi is not None else gauge.at[0, -2:].multiply(0.5)
+    def counted_action(self, x):
+        terms, effort = super().counted_action(x)
+        return (terms if self.phi is not None else terms.at[0, -2:].multiply(0.5)), effort
 
 
 class Inverted(Schwinger):
     """The ratio of determinants upside down."""
 
-    def local_action(self, x):
-        gauge = super().local_action(x)
-        return gauge if self.phi is not None else gauge.at[0, -2:].multiply(-1)
+    def counted_action(self, x):
+        terms, effort = super().counted_action(x)
+        return (terms if self.phi is not None else terms.at[0, -2:].multiply(-1)), effort
 
 
 class Loose(Schwinger):
@@ -321,7 +362,8 @@ BROKEN = {
     "periodic fermions": lambda: hmc(at(Periodic)),
     "one flavour": lambda: InstantonHits(hmc(at(Once)), 3),
     "ratio inverted": lambda: InstantonHits(hmc(at(Inverted)), 1),
-    "a loose residual": lambda: hmc(at(Loose)),
+    # Of long steps, which accept/reject has to mend.
+    "a loose residual": lambda: HMC(at(Loose), 0.3, 3, inner_steps=2),
     "stale pseudofermions": lambda: hmc(at(Stale)),
     "pseudofermions of the proposal": lambda: Hit(stochastic(Elsewhere).marginal()),
 }

@@ -85,6 +85,21 @@ def test_figures(run):
     assert SchwingerFigures().sampled(found._replace(summary=None)) == []
 
 
+def test_hmc_on_a_grid_of_heavier_masses(tmp_path):
+    """With one, pseudofermions are drawn with a solution, and the heavier mass has a time scale of its own."""
+    words = "compare --target schwinger --lattice 2 2 --beta 2 --mass 0.5 --hasenbusch-grid 0 0.4 --hits 0 --quiet"
+    grid = "--integrators leapfrog --lengths 0.5 --step-sizes 0.25 --inner-steps 2 --chains 4 --budget 0.5"
+    assert cli.run([*words.split(), *grid.split(), "--out", str(tmp_path / "race")]) is ExitCode.OK
+    entries = {entry.name: entry for entry in open_results(tmp_path / "race").entries}
+    assert [entry.kind for entry in entries.values()] == ["hmc", "hmc"]
+    plain, split = (entries[f"leapfrog 0.5/2×2{form}"] for form in ("", ", μ = 0.4"))
+    # Solutions: of three forces and an action; or beside them of six forces and an action of the heavier mass, which
+    # take fewer iterations, and of drawing.
+    solutions = [entry.kernel_figures["dirac_applications"] for entry in (plain, split)]
+    assert 2 * solutions[0] < solutions[1] < 4 * solutions[0]
+    assert "leapfrog 0.5/2×2, μ = 0.4" in (tmp_path / "race" / "table.md").read_text()
+
+
 @pytest.mark.slow
 def test_hmc_hits_and_learned_proposals_in_one_race(tmp_path):
     """Each in turn with HMC, which has a grid of inner steps as well."""
@@ -119,3 +134,6 @@ def test_what_is_refused(capsys):
     ):
         assert cli.run(["sample", "--target", "schwinger", *words.split()]) is ExitCode.BAD_INPUT
         assert message in capsys.readouterr().err
+    words = "compare --target schwinger --hasenbusch 0.1 --hasenbusch-grid 0 0.3"
+    assert cli.run(words.split()) is ExitCode.BAD_INPUT
+    assert "Give --hasenbusch or --hasenbusch-grid, not both" in capsys.readouterr().err

@@ -32,8 +32,9 @@ def test_models_come_along_or_are_trained(tmp_path):
     assert (gauge.theory.name, gauge.target.lattice) == ("u1", (24, 24))
     large = found["compare-32x32-b12.8-m0.022"]
     assert large.learned.model == (str(tmp_path / "train-32x32-b12.8"),)
-    assert [plan.settings.chains for plan in (heavy, found["compare-24x24-b7.2-m0.0145"], large)] == [32, 14, 8]
+    assert [plan.settings.chains for plan in (heavy, found["compare-24x24-b7.2-m0.0145"], large)] == [16, 7, 4]
     assert large.settings.inner_steps == (2, 4)
+    assert large.rivals.hasenbusch_grid == (0.0, 0.3)
     assert list(found)[-1] == "compare-16x16-b2-m-0.1884"
     assert found["compare-16x16-b2-m-0.1884"].learned.model == ("u1-b2",)
 
@@ -52,6 +53,7 @@ def test_stopped_and_resumed(tmp_path):
         train_chains=8,
         lengths=(0.5,),
         inner_steps=(2,),
+        hasenbusch_grid=(0.0, 0.5),
         acceptances=(0.8,),
         chains=4,
         budgets=(1.0,),
@@ -78,7 +80,8 @@ def test_stopped_and_resumed(tmp_path):
     assert (path / "report.html").exists()
     race = path / "compare-4x4-b2-m0.1"
     entries = {entry.kind: entry for entry in open_results(race).entries}
-    assert len(open_results(race).entries) == 4
+    assert len(open_results(race).entries) == 5
+    assert [entry.kind for entry in open_results(race).entries if entry.name.endswith("×2, μ = 0.5")] == ["hmc"]
     # HMC solves, hits compute the determinant before and after one move, learned proposals before and after two.
     decompositions = {kind: entry.kernel_figures.get("lu_decompositions") for kind, entry in entries.items()}
     assert decompositions == {"hmc": None, "move": 2.0, "model": 3.0}

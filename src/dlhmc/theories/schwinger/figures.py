@@ -87,7 +87,7 @@ def line_chart(family: Family, figures: SchwingerFigures) -> Chart:
         panels.append(best_panel(family, work, 1.0, f"{family.last.symbol(name)} per charge", figures.moves))
     caption = (
         f"The best of each kind on {'; '.join(figures.where(run) for run in family.runs)}: the autocorrelation time of "
-        "the charge, and time, applications of the Dirac operator in forces and LU decompositions of one chain for an "
+        "the charge, and time, applications of the Dirac operator and LU decompositions of one chain for an "
         "independent charge. Arrows: only a lower limit (95 %) is known."
     )
     return Chart("cost", "Cost of an independent topological charge", caption, panels)

@@ -55,6 +55,11 @@ def _applied(links: Dirac, diagonals: Float[Array, " part"], psi: Spinors) -> Sp
     return jax.vmap(lambda diagonal, one: links._replace(diagonal=diagonal).apply(one))(diagonals, psi)
 
 
+def _and_applied(effort: Effort, times: int) -> Effort:
+    """With so many applications of Â beside those of the solver."""
+    return {**effort, _APPLICATIONS: effort[_APPLICATIONS] + times}
+
+
 def ratio_chain(number: int) -> tuple[float, ...]:
     """μ_k = ε((1 + μ_K/ε)^{k/K} − 1) with μ_K = √K: all parts have about the same share in the variance of S_pf.
 
@@ -85,6 +90,8 @@ class Schwinger(U1):
     phi: Spinors | None
     #: Σ |η|² on each site, which is S_pf where φ was drawn
     drawn: Float[Array, "x half chain"] | None
+    #: what drawing φ took
+    drawing: Effort | None
     flavours: int = eqx.field(static=True)
     #: |φ − Â†Â X| < residual·|φ| in accept/reject, and in the forces
     residual: float = eqx.field(static=True)
@@ -131,7 +138,7 @@ class Schwinger(U1):
         self.hasenbusch, self.ratio_masses = tuple(hasenbusch), ratio_masses
         self.flavours, self.residual, self.force_residual = flavours, residual, force_residual
         self.most_iterations, self.expected_charge_squared = most_iterations, expected_charge_squared
-        self.phi, self.drawn, self.keeps_determinant = None, None, keeps_determinant
+        self.phi, self.drawn, self.drawing, self.keeps_determinant = None, None, None, keeps_determinant
 
     @property
     def expensive(self) -> bool:
@@ -153,6 +160,10 @@ class Schwinger(U1):
 
     def marginal(self) -> Self:
         """The same, with the determinant in place of pseudofermions, or with so many that their noise is small."""
+        return self.split(ratio_chain(self.ratio_masses), keeps_determinant=not self.ratio_masses)
+
+    def split(self, hasenbusch: tuple[float, ...], *, keeps_determinant: bool = False) -> Self:
+        """The same with other heavier masses, or with the determinant itself."""
         return type(self)(
             self.lattice,
             self.beta,
@@ -161,10 +172,10 @@ class Schwinger(U1):
             residual=self.residual,
             force_residual=self.force_residual,
             most_iterations=self.most_iterations,
-            hasenbusch=ratio_chain(self.ratio_masses),
+            hasenbusch=hasenbusch,
             ratio_masses=self.ratio_masses,
             expected_charge_squared=self.expected_charge_squared,
-            keeps_determinant=not self.ratio_masses,
+            keeps_determinant=keeps_determinant,
         )
 
     def charge_variance(self, dtype: jnp.dtype) -> Float[Array, ""]:
@@ -188,11 +199,16 @@ class Schwinger(U1):
         shape = (2, len(own), 2, self.lattice[0], self.lattice[1] // 2, x.shape[-1])
         real, imaginary = rng.normal(key, shape, x.dtype) * np.sqrt(0.5).astype(x.dtype)
         links = Dirac.at(x, self.mass)
-        phi = _applied(links, own, jax.lax.complex(real, imaginary))
-        if ratios := len(heavier):
-            phi = jnp.concatenate([self._solved_each(links, heavier, phi[:ratios])[1], phi[ratios:]])
+        phi, ratios = _applied(links, own, jax.lax.complex(real, imaginary)), len(heavier)
+        _, solutions, effort = self._solved_each(links, heavier, phi[:ratios])
+        phi = jnp.concatenate([solutions, phi[ratios:]])
         drawn = jnp.sum(real**2 + imaginary**2, axis=(0, 1))
-        return eqx.tree_at(lambda t: (t.phi, t.drawn), self, (phi, drawn), is_leaf=lambda leaf: leaf is None)
+        new = phi, drawn, _and_applied(effort, len(own))
+        return eqx.tree_at(lambda t: (t.phi, t.drawn, t.drawing), self, new, is_leaf=lambda leaf: leaf is None)
+
+    def refresh_effort(self) -> Effort:
+        """One application for each pseudofermion, and the solutions for those of ratios."""
+        return self.drawing or {}
 
     def _diagonals(self, dtype: jnp.dtype) -> tuple[Float[Array, " part"], Float[Array, " lighter"]]:
         """m + μ_k + 2 of each pseudofermion, and m + μ_{k+1} + 2 of all but the heaviest."""
@@ -206,13 +222,17 @@ class Schwinger(U1):
 
     def local_action(self, x: Links) -> Float[Array, "x terms chain"]:
         """Plaquettes, and beside them what the fermions add."""
+        return self.counted_action(x)[0]
+
+    def counted_action(self, x: Links) -> tuple[Float[Array, "x terms chain"], Effort]:
+        """The same with the work of the solver, or of LU."""
         gauge = super().local_action(x)
         if self.phi is None:
             terms = -self.flavours * log_determinant(x, self.mass)
-            fermions = jnp.zeros_like(gauge[:, :2]).at[0].set(terms)
+            fermions, effort = jnp.zeros_like(gauge[:, :2]).at[0].set(terms), self.action_effort(x)
         else:
-            fermions = self._pseudofermion_action(x, slice(None), self.residual)[0]
-        return jnp.concatenate([gauge, fermions], axis=1)
+            fermions, effort = self._pseudofermion_action(x, slice(None), self.residual)
+        return jnp.concatenate([gauge, fermions], axis=1), effort
 
     def action_of_origin(self, x: Links) -> Float[Array, "x terms chain"]:
         """The same where φ was drawn, without a solution: S_pf = |η|²."""
@@ -236,7 +256,7 @@ class Schwinger(U1):
         a, y, effort = self._solved_each(*jax.lax.stop_gradient((links, own, b)), residual)
         missing = b - _applied(links, own, y)
         terms = y.real**2 + y.imag**2 + 2 * (a.real * missing.real + a.imag * missing.imag)
-        return jnp.sum(terms, axis=(0, 1)), effort
+        return jnp.sum(terms, axis=(0, 1)), _and_applied(effort, ratios + len(own))
 
     def _solved_each(
         self, links: Dirac, diagonals: Float[Array, " part"], b: Spinors, residual: float | None = None
@@ -271,7 +291,7 @@ class Schwinger(U1):
     def counted_forces(self) -> tuple[CountedForce, ...]:
         """The same with the work of the solver."""
         if self.phi is None:
-            return (lambda x: (self.force(x), {}),)
+            return (lambda x: (self.force(x), self.action_effort(x)),)
         plaquettes = super().force
         pairs = self.flavours // 2
         masses = [slice(first, first + pairs) for first in range(0, len(self.phi), pairs)]

@@ -11,11 +11,12 @@ from dlhmc.comparison.settings import Lengths
 from dlhmc.settings import Amount, Chains, Count, Positive, Probability
 from dlhmc.studies.study import Part, Study
 from dlhmc.theories.gauge.theory import Beta, Side
+from dlhmc.theories.schwinger.theory import HeavierMasses
 from dlhmc.theories.u1.theory import U1Settings, U1Theory
 
 # Of these sides are the models that come along, and HMC takes so many minutes to be tuned.
 _SIDE = U1Settings().lattice[0]
-_MINUTES = 4.0
+_MINUTES = 6.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,11 +43,13 @@ class SchwingerStudy(Study):
     """trajectory lengths of HMC, alone and in turn with learned proposals and hits"""
     inner_steps: Annotated[tuple[Count, ...], Meta(min_length=1)] = (2, 4)
     """gauge steps for each step of the fermions, points of the grid of HMC"""
-    acceptances: Annotated[tuple[Probability, ...], Meta(min_length=1)] = (0.8, 0.95)
+    hasenbusch_grid: HeavierMasses = (0.0, 0.3)
+    """heavier masses of Hasenbusch's splitting, points of the grid of HMC; 0 for none"""
+    acceptances: Annotated[tuple[Probability, ...], Meta(min_length=1)] = (0.9,)
     """acceptances that the step size of HMC is tuned to"""
-    chains: Annotated[int, Meta(ge=2, le=10**7)] = 32
+    chains: Annotated[int, Meta(ge=2, le=10**7)] = 16
     """chains of each sampler on 16×16, and fewer on larger lattices in proportion to their volume"""
-    budgets: Annotated[tuple[Positive, ...], Meta(min_length=1)] = (480.0, 480.0, 360.0, 900.0, 1800.0, 360.0)
+    budgets: Annotated[tuple[Positive, ...], Meta(min_length=1)] = (300.0, 300.0, 240.0, 480.0, 720.0, 180.0)
     """seconds for each comparison; one number serves for all"""
 
     def __post_init__(self) -> None:
@@ -89,6 +92,7 @@ class SchwingerStudy(Study):
             race = {
                 "integrators": ("leapfrog",),
                 "inner_steps": self.inner_steps,
+                "hasenbusch_grid": self.hasenbusch_grid,
                 "hit_lengths": self.lengths,
                 "alternate_lengths": self.lengths,
                 "alternate": self.alternate,

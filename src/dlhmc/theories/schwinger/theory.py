@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from dlhmc.targets.contract import Observables
 
 _Side = Annotated[int, Meta(ge=2, le=10_000)]
+#: of Hasenbusch's splitting, 0 for none
+HeavierMasses = tuple[Annotated[float, Meta(ge=0, le=1e4)], ...]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -132,6 +134,28 @@ class Mesons(Occasional):
         return MesonObservables(target, self.sources) if self.correlators and isinstance(target, Schwinger) else None
 
 
+@dataclasses.dataclass(frozen=True)
+class SplitHmcWithHits(HmcWithHits):
+    """HMC with instanton hits; and HMC alone, with the determinant split by heavier masses."""
+
+    hasenbusch_grid: Advanced[HeavierMasses] = ()
+    """heavier masses of Hasenbusch's splitting, points of the grid of HMC; 0 for none"""
+
+    def check(self, target: "Target") -> None:
+        """One of two ways to split."""
+        super().check(target)
+        if self.hasenbusch_grid and getattr(target, "hasenbusch", ()):
+            raise UserError("Give ", Setting("hasenbusch"), " or ", Setting("hasenbusch_grid"), ", not both.")
+
+    def forms(self, target: "Target") -> "Mapping[str, Target]":
+        """Split by each of the masses."""
+        from dlhmc.theories.schwinger.schwinger import Schwinger
+
+        if not self.hasenbusch_grid or not isinstance(target, Schwinger):
+            return super().forms(target)
+        return {f", μ = {mu:g}" if mu else "": target.split((mu,) if mu else ()) for mu in self.hasenbusch_grid}
+
+
 class SchwingerTheory(Theory):
     """U(1) with Wilson fermions in two dimensions."""
 
@@ -141,7 +165,7 @@ class SchwingerTheory(Theory):
     network: ClassVar[str] = "defect"
     moves: ClassVar[type[Moves]] = HitsWithDeterminant
     schedules: ClassVar[type[CouplingSchedules]] = BetaSchedule
-    rivals: ClassVar[type[Rivals]] = HmcWithHits
+    rivals: ClassVar[type[Rivals]] = SplitHmcWithHits
     occasional: ClassVar[type[Occasional]] = Mesons
     # Learned proposals move the charge, and HMC all that they leave as it is.
     alternate: ClassVar[int] = 1

@@ -11,7 +11,7 @@ from dlhmc.kernels.alternating import Alternating
 from dlhmc.kernels.contract import Info, Kernel, State
 from dlhmc.kernels.metropolis import decide
 from dlhmc.numerics import rng
-from dlhmc.targets.contract import action_change
+from dlhmc.targets.contract import action_change, added_up
 from dlhmc.theories.u1.links import Links, instanton
 from dlhmc.theories.u1.plaquette_action import PlaquetteAction
 
@@ -32,10 +32,10 @@ class Hit(Kernel):
         target = self.target.refresh(refresh_key, x)
         sign = jnp.where(rng.coin(sign_key, x.shape[-1:]), 1, -1).astype(x.dtype)
         proposal = wrap_angle(x + sign * instanton(target.lattice, x.dtype))
-        action = target.local_action(proposal)
+        action, told = target.counted_action(proposal)
         change = action_change(state.known(target), action, proposal)
         acceptance, accepted, nonfinite = decide(accept_key, change)
-        effort = self.target.action_effort(proposal)
+        effort = added_up(target.refresh_effort(), told)
         return state.moved(accepted, proposal, action), Info(acceptance, accepted, change, nonfinite, effort)
 
 
