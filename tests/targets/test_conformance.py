@@ -147,6 +147,21 @@ class AddsToTheGroup(Ring):
         return Additive((self.sites,))
 
 
+class OtherAcceptReject(Broken):
+    """A term that accept/reject does not know of."""
+
+    def counted_action(self, x):
+        return super().local_action(x), {}
+
+    def local_action(self, x):
+        return super().local_action(x) + 0.01 * jnp.cos(x[0])
+
+
+class WrongAtItsOrigin(Broken):
+    def action_of_origin(self, x):
+        return 1.01 * self.local_action(x)
+
+
 class Raises(Broken):
     def observables(self, x):
         raise ValueError("not today")
@@ -158,6 +173,8 @@ class Raises(Broken):
     [
         (WrongForce, "force", "the force differs from the gradient"),
         (StoppedGradient, "finite differences", "along a random direction"),
+        (OtherAcceptReject, "accept/reject", "counted_action differs from local_action"),
+        (WrongAtItsOrigin, "accept/reject", "action_of_origin differs from local_action"),
         (MixedChains, "chains", "the observable plaquette of a chain depends on other chains"),
         (WrongShape, "shapes and names", "the observable plaquette has the shape"),
         (WrongSymmetry, "symmetries", "the charge conjugation does not make the observable"),

@@ -107,6 +107,20 @@ def force_agrees_with_finite_differences(target: Target, x: Field) -> Problems:
         yield f"along a random direction the action changes by another amount than the force says: {error:.2g} off"
 
 
+def accept_reject_has_the_action(target: Target, x: Field) -> Problems:
+    """What accept/reject asks for is `local_action`, also where auxiliary fields were drawn, at x and elsewhere."""
+    methods = ("counted_action", "action_of_origin")
+    if all(getattr(type(target), name) is getattr(Target, name) for name in methods):
+        return
+    drawn = target.refresh(jax.random.key(6), x)
+    for one in (target, drawn):
+        if (error := far(evaluate(one.counted_action, x)[0], evaluate(one.local_action, x), 1e-12)) is not None:
+            yield f"counted_action differs from local_action by {error:.2g}"
+    known, solved = evaluate(drawn.action_of_origin, x), evaluate(drawn.local_action, x)
+    if (error := far(sum_sites(known), sum_sites(solved), 1e-4)) is not None:
+        yield f"action_of_origin differs from local_action where the auxiliary fields were drawn by {error:.2g}"
+
+
 def symmetries_hold(target: Target, x: Field) -> Problems:
     """Action and observables under each symmetry that the target names, and that it does something."""
     before = evaluate(target.observables, x)
@@ -207,6 +221,7 @@ TARGET_CHECKS: dict[str, Callable[[Target, Field], Problems]] = {
     "geometry": geometry_is_consistent,
     "force": force_is_the_gradient,
     "finite differences": force_agrees_with_finite_differences,
+    "accept/reject": accept_reject_has_the_action,
     "symmetries": symmetries_hold,
     "chains": chains_do_not_touch,
     "projection": projection_is_not_physical,

@@ -306,7 +306,7 @@ class Loose(Schwinger):
 
     def __init__(self, *args, **settings):
         super().__init__(*args, **settings)
-        self.residual = 0.6
+        self.residual = 0.8
 
 
 class Stale(Schwinger):
