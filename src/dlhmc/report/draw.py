@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.mathtext import MathTextParser
 from matplotlib.patches import Rectangle
@@ -35,10 +37,11 @@ def save(block: Chart | Film, folder: Path) -> tuple[Path, Path]:
     """Write the picture as PNG and SVG."""
     png, svg = (folder / f"{block.name}{suffix}" for suffix in (".png", ".svg"))
     figure = draw(block)
-    figure.savefig(png, dpi=130)
-    figure.set_layout_engine("none")  # it has been found, which is most of the work
+    # `Figure.savefig` would draw everything twice for each file.
+    FigureCanvasAgg(figure).print_png(png)
+    figure.set_layout_engine("none")  # it has been found
     # Without a date, the same numbers give the same file.
-    figure.savefig(svg, metadata={"Date": None})
+    FigureCanvasSVG(figure).print_svg(svg, metadata={"Date": None})
     return png, svg
 
 
@@ -53,7 +56,7 @@ def _chart(chart: Chart) -> Figure:
     width = 9.5 if columns > 1 else 8.0
     height = 3.4 if columns > 1 else 2.3 if len(chart.panels) > 1 else 3.6
     height = max([height, *(ROW * len(panel.rows) + 0.9 for panel in chart.panels if panel.rows)])
-    figure = Figure(figsize=(width, height * rows + 0.5), layout="constrained")
+    figure = Figure(figsize=(width, height * rows + 0.5), dpi=130, layout="constrained")
     axes = figure.subplots(rows, columns, squeeze=False).ravel()
     for axis, panel in zip(axes, chart.panels, strict=False):
         _fill(axis, panel)
@@ -175,7 +178,7 @@ def _stills(film: Film) -> Figure:
     number = min(_STILLS, len(film.frames))
     chosen = [film.frames[i] for i in np.unique(np.linspace(0, len(film.frames) - 1, number).round().astype(int))]
     rows = max(len(frame.maps) or len(frame.panels) for frame in chosen)
-    figure = Figure(figsize=(11, 2.5 * rows + 0.6), layout="constrained")
+    figure = Figure(figsize=(11, 2.5 * rows + 0.6), dpi=130, layout="constrained")
     axes = figure.subplots(rows, len(chosen), squeeze=False, sharey="row" if chosen[0].panels else False)
     image = None
     for place, frame in enumerate(chosen):
