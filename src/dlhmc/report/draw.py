@@ -1,5 +1,6 @@
 """Charts and films as pictures for print, PNG and SVG; `inline` draws the same for a page."""
 
+import functools
 import math
 import re
 from collections.abc import Iterable, Sequence
@@ -226,15 +227,18 @@ def _numbers(values: Sequence[float | None]) -> Any:
     return np.array([math.nan if value is None else value for value in values], float)
 
 
+@functools.cache
 def with_scripts(label: str) -> str:
     r"""A label for matplotlib.
 
     >>> with_scripts("N_{LF}")
     'N$_{\\mathregular{LF}}$'
     """
-    text = re.sub(r"([_^])\{(.*?)\}", r"$\1{\\mathregular{\2}}$", label.replace("$", r"\$"))
+    plain = label.replace("$", r"\$")
+    text = re.sub(r"([_^])\{(.*?)\}", r"$\1{\\mathregular{\2}}$", plain)
     try:
-        _PARSER.parse(text)
+        if text != plain:
+            _PARSER.parse(text)
     except ValueError:  # names of someone's own may look like scripts, and be none
-        return label.replace("$", r"\$")
+        return plain
     return text
