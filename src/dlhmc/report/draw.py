@@ -64,10 +64,13 @@ def _chart(chart: Chart) -> Figure:
     for axis in axes[len(chart.panels) :]:
         axis.set_visible(False)
     figure.suptitle(with_scripts(chart.title), fontsize=12)
-    handles: dict[str, Any] = {}
+    found: dict[str, Any] = {}
     for axis in axes:
         for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
-            handles.setdefault(label, handle)
+            found.setdefault(label, handle)
+    # In the order of the series: Matplotlib has lines before points.
+    names = dict.fromkeys(with_scripts(series.name) for panel in chart.panels for series in panel.series)
+    handles = {name: found[name] for name in names if name in found}
     # A panel with one series has its name on the axis.
     if any(len({series.name for series in panel.series}) > 1 for panel in chart.panels):
         figure.legend(
@@ -188,6 +191,8 @@ def _stills(film: Film) -> Figure:
             image = add_map(axis, heat, film)
         for axis, panel in zip(column, frame.panels, strict=False):
             _fill(axis, panel)
+            if not panel.x_log:
+                axis.locator_params(axis="x", nbins=3)  # more labels than that would touch
             if place:
                 axis.set_ylabel("")
         column[0].set_title(with_scripts(frame.label), fontsize=10)

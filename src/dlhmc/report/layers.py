@@ -94,9 +94,13 @@ class Batch(NamedTuple):
             begin = Phase(x, v, jnp.zeros(x.shape[-1], v.dtype))
             later = way(target, x, v)
             phases = jax.tree.map(lambda first, rest: jnp.concatenate([first[None], rest]), begin, later)
-            kinetic = jax.vmap(lambda p: sum_sites(target.geometry.local_kinetic(p)))(phases.v)
-            energy = jax.vmap(target.action)(phases.x) + kinetic - phases.log_jacobian
-            return {ENERGY: energy - energy[0], **jax.vmap(watched)(phases.x)}
+
+            def seen(phase: Phase) -> dict[str, Array]:
+                kinetic = sum_sites(target.geometry.local_kinetic(phase.v))
+                return {ENERGY: target.action(phase.x) + kinetic - phase.log_jacobian, **watched(phase.x)}
+
+            found = jax.lax.map(seen, phases)  # vmap would take longer to trace than this to run
+            return {**found, ENERGY: found[ENERGY] - found[ENERGY][0]}
 
         return {name: np.asarray(values) for name, values in follow(self.target, self.x, self.v).items()}
 
