@@ -33,8 +33,10 @@ ENERGY = "H − Σ log|J|, from its start"
 CHAINS = 512
 _BINS = 24
 _COLOURS = (VERMILION, BLUE, GREEN, PURPLE, ORANGE)
-# From a hot start to equilibrium, where there are no exact draws.
-_EQUILIBRATION = 500
+# Where there are no exact draws: few chains, from a hot start to equilibrium, then seen again and again.
+_SEEN_CHAINS = 32
+_EQUILIBRATION = 250
+_BETWEEN = 25
 
 
 def _compiled_once(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -112,15 +114,17 @@ def _open(run: ComparedRun, model: str) -> Model:
 
 
 def _equilibrium(kernel: Kernel, seed: int) -> Field:
-    """Exact draws; else where the kernel has come to from a hot start."""
+    """Exact draws; else where the kernel comes to from a hot start."""
     draws, root = kernel.target.exact_draws(), integer(seed, np.uint32)
     if draws is not None:
         dtype = jnp.dtype(jnp.result_type(float))
         return _compiled_once(lambda draws: draws.draw(jax.random.key(seed), CHAINS, dtype))(draws)
-    number = integer(_EQUILIBRATION)
-    carry, schedule = begin(kernel, None, root, "hot", CHAINS), Schedule(root, number, leaf(0.8))
-    carry, _ = advance(kernel, schedule, carry, integer(0), number, _EQUILIBRATION, tune=False)
-    return kernel.target.geometry.project(carry.state.x)
+    schedule = Schedule(root, integer(_EQUILIBRATION), leaf(0.8))
+    carry, step, seen = begin(kernel, None, root, "hot", _SEEN_CHAINS), 0, []
+    for count in (_EQUILIBRATION, *[_BETWEEN] * (CHAINS // _SEEN_CHAINS - 1)):
+        carry, _ = advance(kernel, schedule, carry, integer(step), integer(count), _EQUILIBRATION, tune=False)
+        step, seen = step + count, [*seen, carry.state.x]
+    return kernel.target.geometry.project(jnp.concatenate(seen, axis=-1))
 
 
 def _step_by_step(hmc: HMC) -> Way:
