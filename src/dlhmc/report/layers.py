@@ -120,10 +120,12 @@ def _equilibrium(kernel: Kernel, seed: int) -> Field:
         dtype = jnp.dtype(jnp.result_type(float))
         return _compiled_once(lambda draws: draws.draw(jax.random.key(seed), CHAINS, dtype))(draws)
     schedule = Schedule(root, integer(_EQUILIBRATION), leaf(0.8))
-    carry, step, seen = begin(kernel, None, root, "hot", _SEEN_CHAINS), 0, []
+    carry, step = begin(kernel, None, root, "hot", _SEEN_CHAINS), 0
+    seen: list[Field] = []
     for count in (_EQUILIBRATION, *[_BETWEEN] * (CHAINS // _SEEN_CHAINS - 1)):
         carry, _ = advance(kernel, schedule, carry, integer(step), integer(count), _EQUILIBRATION, tune=False)
-        step, seen = step + count, [*seen, carry.state.x]
+        step += count
+        seen.append(carry.state.x)
     return kernel.target.geometry.project(jnp.concatenate(seen, axis=-1))
 
 
