@@ -36,9 +36,11 @@ class Report(Compiling):
         """Run the command."""
         if not self.directories:
             raise UserError("There is nothing to report: give at least one directory of a run.")
-        from dlhmc.report.command import report
+        screen = console()
+        with screen.status("loading …"):
+            from dlhmc.report.command import report
 
-        report(self.directories, self.out, console(), self.curves)
+        report(self.directories, self.out, screen, self.curves)
         return ExitCode.OK
 
 

@@ -16,8 +16,9 @@ from dlhmc.storage.files import write_whole
 
 def report(paths: Sequence[Path], out: Path, console: Console, curves: Path | None = None) -> None:
     """Write the page, and the figures as PNG and SVG into a folder beside it; `curves` are for reference."""
-    with console.status("reading runs, following trajectories layer by layer …"):
-        page = build_page(paths, [] if curves is None else read_curves(curves))
+    with console.status("") as status:
+        tell = status.update if console.is_terminal else console.out
+        page = build_page(paths, [] if curves is None else read_curves(curves), tell)
     figures, blocks = out.parent / "figures", drawn(page)
     display = Display(console, "report", len(blocks) + 1)
     try:

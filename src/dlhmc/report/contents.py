@@ -4,7 +4,7 @@ import dataclasses
 import itertools
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -47,13 +47,19 @@ class Runs(NamedTuple):
         return runs
 
 
-def build_page(paths: Sequence[Path], curves: Sequence[Curve] = ()) -> Page:
-    """The page for any set of runs."""
+def build_page(
+    paths: Sequence[Path], curves: Sequence[Curve] = (), tell: Callable[[str], None] = lambda _: None
+) -> Page:
+    """The page for any set of runs; `tell` hears what is going on."""
+    tell("reading runs …")
     runs = Runs.open(paths)
     if not any(runs):
         raise UserError("There is nothing to report yet: give directories of finished runs.")
     families = grouped(runs.comparisons, curves)
-    found = [(figures.where(family.last), figures.sections(family)) for figures, family in families]
+    found = []
+    for figures, family in families:
+        tell(f"comparing on {figures.where(family.last)}: costs, trajectories layer by layer …")
+        found.append((figures.where(family.last), figures.sections(family)))
     headings = Counter(section.heading for _, of_family in found for section in of_family)
     sections = [
         dataclasses.replace(one, heading=one.heading if headings[one.heading] == 1 else f"{one.heading}, {where}")

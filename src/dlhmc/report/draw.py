@@ -1,5 +1,6 @@
 """Charts and films as pictures for print, PNG and SVG; `inline` draws the same for a page."""
 
+import functools
 import math
 import re
 from collections.abc import Iterable, Sequence
@@ -7,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.mathtext import MathTextParser
 from matplotlib.patches import Rectangle
@@ -35,10 +38,11 @@ def save(block: Chart | Film, folder: Path) -> tuple[Path, Path]:
     """Write the picture as PNG and SVG."""
     png, svg = (folder / f"{block.name}{suffix}" for suffix in (".png", ".svg"))
     figure = draw(block)
-    figure.savefig(png, dpi=130)
-    figure.set_layout_engine("none")  # it has been found, which is most of the work
+    # `Figure.savefig` would draw everything twice for each file.
+    FigureCanvasAgg(figure).print_png(png)
+    figure.set_layout_engine("none")  # it has been found
     # Without a date, the same numbers give the same file.
-    figure.savefig(svg, metadata={"Date": None})
+    FigureCanvasSVG(figure).print_svg(svg, metadata={"Date": None})
     return png, svg
 
 
@@ -53,17 +57,20 @@ def _chart(chart: Chart) -> Figure:
     width = 9.5 if columns > 1 else 8.0
     height = 3.4 if columns > 1 else 2.3 if len(chart.panels) > 1 else 3.6
     height = max([height, *(ROW * len(panel.rows) + 0.9 for panel in chart.panels if panel.rows)])
-    figure = Figure(figsize=(width, height * rows + 0.5), layout="constrained")
+    figure = Figure(figsize=(width, height * rows + 0.5), dpi=130, layout="constrained")
     axes = figure.subplots(rows, columns, squeeze=False).ravel()
     for axis, panel in zip(axes, chart.panels, strict=False):
         _fill(axis, panel)
     for axis in axes[len(chart.panels) :]:
         axis.set_visible(False)
     figure.suptitle(with_scripts(chart.title), fontsize=12)
-    handles: dict[str, Any] = {}
+    found: dict[str, Any] = {}
     for axis in axes:
         for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
-            handles.setdefault(label, handle)
+            found.setdefault(label, handle)
+    # In the order of the series: Matplotlib has lines before points.
+    names = dict.fromkeys(with_scripts(series.name) for panel in chart.panels for series in panel.series)
+    handles = {name: found[name] for name in names if name in found}
     # A panel with one series has its name on the axis.
     if any(len({series.name for series in panel.series}) > 1 for panel in chart.panels):
         figure.legend(
@@ -175,7 +182,7 @@ def _stills(film: Film) -> Figure:
     number = min(_STILLS, len(film.frames))
     chosen = [film.frames[i] for i in np.unique(np.linspace(0, len(film.frames) - 1, number).round().astype(int))]
     rows = max(len(frame.maps) or len(frame.panels) for frame in chosen)
-    figure = Figure(figsize=(11, 2.5 * rows + 0.6), layout="constrained")
+    figure = Figure(figsize=(11, 2.5 * rows + 0.6), dpi=130, layout="constrained")
     axes = figure.subplots(rows, len(chosen), squeeze=False, sharey="row" if chosen[0].panels else False)
     image = None
     for place, frame in enumerate(chosen):
@@ -184,6 +191,8 @@ def _stills(film: Film) -> Figure:
             image = add_map(axis, heat, film)
         for axis, panel in zip(column, frame.panels, strict=False):
             _fill(axis, panel)
+            if not panel.x_log:
+                axis.locator_params(axis="x", nbins=3)  # more labels than that would touch
             if place:
                 axis.set_ylabel("")
         column[0].set_title(with_scripts(frame.label), fontsize=10)
@@ -223,15 +232,18 @@ def _numbers(values: Sequence[float | None]) -> Any:
     return np.array([math.nan if value is None else value for value in values], float)
 
 
+@functools.cache
 def with_scripts(label: str) -> str:
     r"""A label for matplotlib.
 
     >>> with_scripts("N_{LF}")
     'N$_{\\mathregular{LF}}$'
     """
-    text = re.sub(r"([_^])\{(.*?)\}", r"$\1{\\mathregular{\2}}$", label.replace("$", r"\$"))
+    plain = label.replace("$", r"\$")
+    text = re.sub(r"([_^])\{(.*?)\}", r"$\1{\\mathregular{\2}}$", plain)
     try:
-        _PARSER.parse(text)
+        if text != plain:
+            _PARSER.parse(text)
     except ValueError:  # names of someone's own may look like scripts, and be none
-        return label.replace("$", r"\$")
+        return plain
     return text

@@ -14,6 +14,7 @@ from xml.etree import ElementTree
 
 import matplotlib as mpl
 from markupsafe import Markup
+from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
 from dlhmc.report.charts import BLACK, Chart, Film, Frame, HeatMap, Panel, Series
@@ -157,7 +158,9 @@ def _range(limits: tuple[float, float]) -> str:
 def _element(axis: Any, label: str, first: int, is_log: tuple[bool, bool] = (False, False)) -> Markup:
     """The figure as an SVG element for HTML, without style attributes, which the page forbids."""
     buffer = io.StringIO()
-    axis.figure.savefig(buffer, format="svg", transparent=True)
+    for patch in (axis.figure.patch, axis.patch):
+        patch.set_visible(False)
+    FigureCanvasSVG(axis.figure).print_svg(buffer)
     root = ElementTree.fromstring(buffer.getvalue())  # noqa: S314 - Matplotlib made it
     referenced = set(re.findall(r"#(\w+)", buffer.getvalue()))
     for parent in list(root.iter()):

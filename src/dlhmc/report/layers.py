@@ -33,8 +33,10 @@ ENERGY = "H − Σ log|J|, from its start"
 CHAINS = 512
 _BINS = 24
 _COLOURS = (VERMILION, BLUE, GREEN, PURPLE, ORANGE)
-# From a hot start to equilibrium, where there are no exact draws.
-_EQUILIBRATION = 500
+# Where there are no exact draws: few chains, from a hot start to equilibrium, then seen again and again.
+_SEEN_CHAINS = 32
+_EQUILIBRATION = 250
+_BETWEEN = 25
 
 
 def _compiled_once(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -94,9 +96,13 @@ class Batch(NamedTuple):
             begin = Phase(x, v, jnp.zeros(x.shape[-1], v.dtype))
             later = way(target, x, v)
             phases = jax.tree.map(lambda first, rest: jnp.concatenate([first[None], rest]), begin, later)
-            kinetic = jax.vmap(lambda p: sum_sites(target.geometry.local_kinetic(p)))(phases.v)
-            energy = jax.vmap(target.action)(phases.x) + kinetic - phases.log_jacobian
-            return {ENERGY: energy - energy[0], **jax.vmap(watched)(phases.x)}
+
+            def seen(phase: Phase) -> dict[str, Array]:
+                kinetic = sum_sites(target.geometry.local_kinetic(phase.v))
+                return {ENERGY: target.action(phase.x) + kinetic - phase.log_jacobian, **watched(phase.x)}
+
+            found = jax.lax.map(seen, phases)  # vmap would take longer to trace than this to run
+            return {**found, ENERGY: found[ENERGY] - found[ENERGY][0]}
 
         return {name: np.asarray(values) for name, values in follow(self.target, self.x, self.v).items()}
 
@@ -108,15 +114,19 @@ def _open(run: ComparedRun, model: str) -> Model:
 
 
 def _equilibrium(kernel: Kernel, seed: int) -> Field:
-    """Exact draws; else where the kernel has come to from a hot start."""
+    """Exact draws; else where the kernel comes to from a hot start."""
     draws, root = kernel.target.exact_draws(), integer(seed, np.uint32)
     if draws is not None:
         dtype = jnp.dtype(jnp.result_type(float))
         return _compiled_once(lambda draws: draws.draw(jax.random.key(seed), CHAINS, dtype))(draws)
-    number = integer(_EQUILIBRATION)
-    carry, schedule = begin(kernel, None, root, "hot", CHAINS), Schedule(root, number, leaf(0.8))
-    carry, _ = advance(kernel, schedule, carry, integer(0), number, _EQUILIBRATION, tune=False)
-    return kernel.target.geometry.project(carry.state.x)
+    schedule = Schedule(root, integer(_EQUILIBRATION), leaf(0.8))
+    carry, step = begin(kernel, None, root, "hot", _SEEN_CHAINS), 0
+    seen: list[Field] = []
+    for count in (_EQUILIBRATION, *[_BETWEEN] * (CHAINS // _SEEN_CHAINS - 1)):
+        carry, _ = advance(kernel, schedule, carry, integer(step), integer(count), _EQUILIBRATION, tune=False)
+        step += count
+        seen.append(carry.state.x)
+    return kernel.target.geometry.project(jnp.concatenate(seen, axis=-1))
 
 
 def _step_by_step(hmc: HMC) -> Way:

@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.interpolate import CubicSpline
 
 from dlhmc.statistics import Estimate, Series, mean_and_error
 from dlhmc.statistics.autocorrelation import Mapped
@@ -24,6 +23,8 @@ def reference_scales(
     """
     if len(times) < 4:
         return {}
+    from scipy.interpolate import CubicSpline  # takes a while, and a report only needs the reference
+
     mean = CubicSpline(times, [np.mean(energy(k)[:, :]) for k in range(len(times))])
     slope = mean.derivative()
     found: dict[str, Estimate] = {}
