@@ -33,10 +33,8 @@ ENERGY = "H − Σ log|J|, from its start"
 CHAINS = 512
 _BINS = 24
 _COLOURS = (VERMILION, BLUE, GREEN, PURPLE, ORANGE)
-# Where there are no exact draws: few chains, from a hot start to equilibrium, then seen again and again.
-_SEEN_CHAINS = 32
-_EQUILIBRATION = 250
-_BETWEEN = 25
+# From a hot start to equilibrium, where there are no draws.
+_EQUILIBRATION = 500
 
 
 def _compiled_once(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -114,19 +112,15 @@ def _open(run: ComparedRun, model: str) -> Model:
 
 
 def _equilibrium(kernel: Kernel, seed: int) -> Field:
-    """Exact draws; else where the kernel comes to from a hot start."""
-    draws, root = kernel.target.exact_draws(), integer(seed, np.uint32)
+    """Draws, exact if there are such; else where the kernel has come to from a hot start."""
+    draws, root = kernel.target.approximate_draws(), integer(seed, np.uint32)
     if draws is not None:
         dtype = jnp.dtype(jnp.result_type(float))
         return _compiled_once(lambda draws: draws.draw(jax.random.key(seed), CHAINS, dtype))(draws)
-    schedule = Schedule(root, integer(_EQUILIBRATION), leaf(0.8))
-    carry, step = begin(kernel, None, root, "hot", _SEEN_CHAINS), 0
-    seen: list[Field] = []
-    for count in (_EQUILIBRATION, *[_BETWEEN] * (CHAINS // _SEEN_CHAINS - 1)):
-        carry, _ = advance(kernel, schedule, carry, integer(step), integer(count), _EQUILIBRATION, tune=False)
-        step += count
-        seen.append(carry.state.x)
-    return kernel.target.geometry.project(jnp.concatenate(seen, axis=-1))
+    number = integer(_EQUILIBRATION)
+    carry, schedule = begin(kernel, None, root, "hot", CHAINS), Schedule(root, number, leaf(0.8))
+    carry, _ = advance(kernel, schedule, carry, integer(0), number, _EQUILIBRATION, tune=False)
+    return kernel.target.geometry.project(carry.state.x)
 
 
 def _step_by_step(hmc: HMC) -> Way:
