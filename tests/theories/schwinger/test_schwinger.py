@@ -363,7 +363,7 @@ BROKEN = {
     "one flavour": lambda: InstantonHits(hmc(at(Once)), 3),
     "ratio inverted": lambda: InstantonHits(hmc(at(Inverted)), 1),
     # Of long steps, which accept/reject has to mend.
-    "a loose residual": lambda: HMC(at(Loose), 0.3, 3, inner_steps=2),
+    "a loose residual": lambda: HMC(at(Loose), 0.4, 3, inner_steps=2),
     "stale pseudofermions": lambda: hmc(at(Stale)),
     "pseudofermions of the proposal": lambda: Hit(stochastic(Elsewhere).marginal()),
 }
