@@ -245,11 +245,11 @@ def _warnings(runners: Sequence[Runner]) -> tuple[str, ...]:
         return ()
     found = {runner.contestant.name: _rhat(runner) for runner in kept}
     stuck = [f"{name} ({rhat:.3g})" for name, rhat in found.items() if not rhat < _LARGEST_RHAT]
-    hot = "This target has no exact draws, so chains began with HMC from hot starts"
+    began = "This target has no exact draws, so chains may not have begun in equilibrium"
     if not stuck:
-        return (f"{hot}; R̂ of what moves slowly is at most {max(found.values()):.3f}.",)
+        return (f"{began}; R̂ of what moves slowly is at most {max(found.values()):.3f}.",)
     return (
-        f"{hot}, and some have not forgotten them, as R̂ of what moves slowly tells: {', '.join(stuck)}. Their means, "
+        f"{began}, and some have not forgotten their starts, as R̂ of what moves slowly tells: {', '.join(stuck)}. Their means, "
         "autocorrelation times and limits may be wrong, and so may gains over them.",
     )
 
