@@ -46,15 +46,16 @@ def faults(trajectory, target):
 
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize(
-    ("sides", "layers"),
+    ("group", "sides", "layers"),
     [
-        ((2, 2), dense),
-        pytest.param((2, 2, 2, 2), dense, marks=pytest.mark.slow),
-        pytest.param((2, 2, 2, 2), local, marks=pytest.mark.slow),
+        ("su2", (2, 2), dense),
+        pytest.param("su3", (2, 2), dense, marks=pytest.mark.slow),
+        pytest.param("su3", (2, 2, 2, 2), dense, marks=pytest.mark.slow),
+        pytest.param("su3", (2, 2, 2, 2), local, marks=pytest.mark.slow),
     ],
 )
-def test_they_are_bijections_with_the_right_jacobian(sides, layers):
-    target = wilson("su3", sides, 5.7)
+def test_they_are_bijections_with_the_right_jacobian(group, sides, layers):
+    target = wilson(group, sides, 5.7)
     assert faults(layers(target), target) == []
 
 

@@ -85,6 +85,7 @@ def test_figures(run):
     assert SchwingerFigures().sampled(found._replace(summary=None)) == []
 
 
+@pytest.mark.slow
 def test_hmc_on_a_grid_of_heavier_masses(tmp_path):
     """With one, pseudofermions are drawn with a solution, and the heavier mass has a time scale of its own."""
     words = "compare --target schwinger --lattice 2 2 --beta 2 --mass 0.5 --hasenbusch-grid 0 0.4 --hits 0 --quiet"
