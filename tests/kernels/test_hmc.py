@@ -4,6 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from dlhmc.errors import UserError
 from dlhmc.kernels import HMC, State
 from dlhmc.kernels.integrators import INTEGRATORS
 from dlhmc.kernels.metropolis import decide
@@ -111,3 +112,10 @@ def test_tuned_step_size_gives_the_wanted_acceptance(integrator, chains, wanted)
     trajectories = jnp.int32(500 if chains < 100 else 200)
     acceptance = tuned_acceptance(kernel, draw(target.exact_draws(), chains), trajectories, jnp.float32(wanted))
     assert float(acceptance) == pytest.approx(wanted, abs=0.03)
+
+
+def test_integrators_have_names():
+    target = U1((4, 4), 2.0)
+    assert HMC(target, 0.1, 5, "omelyan").integrator is INTEGRATORS["omelyan"]
+    with pytest.raises(UserError, match="leapfrog or omelyan, not 'euler'"):
+        HMC(target, 0.1, 5, "euler")

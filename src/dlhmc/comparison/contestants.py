@@ -11,7 +11,6 @@ from dlhmc.comparison.cost import network_flops
 from dlhmc.comparison.settings import CompareSettings
 from dlhmc.geometry.contract import Field
 from dlhmc.kernels import DLHMC, HMC, Alternating, Exact, Kernel
-from dlhmc.kernels.integrators import INTEGRATORS
 from dlhmc.names import Scheme
 from dlhmc.numerics.leaves import integer, leaf
 from dlhmc.runs.engine import Schedule, advance, begin, begin_at
@@ -162,8 +161,7 @@ def equilibrated(target: Target, length: float, chains: int, seed: int) -> Field
 
 
 def _hmc(point: GridPoint, target: Target, step_size: float) -> HMC:
-    scheme = INTEGRATORS[point.integrator]
-    return HMC(target, step_size, integrator=scheme, length=point.length, inner_steps=point.inner_steps)
+    return HMC(target, step_size, integrator=point.integrator, length=point.length, inner_steps=point.inner_steps)
 
 
 def _tune(point: GridPoint, target: Target, x: Field, seed: int, trajectories: int) -> tuple[float, Field]:

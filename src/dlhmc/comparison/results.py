@@ -249,8 +249,8 @@ def _warnings(runners: Sequence[Runner]) -> tuple[str, ...]:
     if not stuck:
         return (f"{began}; R̂ of what moves slowly is at most {max(found.values()):.3f}.",)
     return (
-        f"{began}, and some have not forgotten their starts, as R̂ of what moves slowly tells: {', '.join(stuck)}. Their means, "
-        "autocorrelation times and limits may be wrong, and so may gains over them.",
+        f"{began}, and some have not forgotten their starts, as R̂ of what moves slowly tells: {', '.join(stuck)}. "
+        "Their means, autocorrelation times and limits may be wrong, and so may gains over them.",
     )
 
 

@@ -48,7 +48,7 @@ class HMC(Kernel):
         target: Target,
         step_size: ArrayLike,
         steps: ArrayLike = 1,
-        integrator: Integrator = INTEGRATORS["leapfrog"],
+        integrator: Integrator | str = "leapfrog",
         *,
         length: ArrayLike | None = None,
         inner_steps: int | None = None,
@@ -57,7 +57,10 @@ class HMC(Kernel):
             raise UserError(
                 f"{Setting('inner_steps')} is for a force in several parts; this one has one: leave it out."
             )
-        self.target, self.integrator = target, integrator
+        if isinstance(integrator, str) and integrator not in INTEGRATORS:
+            raise UserError(f"{Setting('integrator')} must be {' or '.join(INTEGRATORS)}, not {integrator!r}.")
+        self.target = target
+        self.integrator = INTEGRATORS[integrator] if isinstance(integrator, str) else integrator
         self.inner_steps = target.inner_steps if inner_steps is None else inner_steps
         self.step_size, self.steps = leaf(step_size), leaf(steps)
         self.length = None

@@ -96,7 +96,6 @@ class SamplePlan(LongPlan):
     def build(self) -> "tuple[Sampler, dict[str, Path]]":
         """Target and kernel, in the precision that JAX is set to, and the files that they come from."""
         from dlhmc.kernels import HMC, Alternating, Exact, Kernel
-        from dlhmc.kernels.integrators import INTEGRATORS
         from dlhmc.models.model import Model
         from dlhmc.runs.configurations import start_from_file
         from dlhmc.runs.engine import Measurements
@@ -106,8 +105,7 @@ class SamplePlan(LongPlan):
         inputs: dict[str, Path] = {}
         kernel: Kernel
         step_size = _FIRST_GUESS_OF_STEP_SIZE if settings.step_size is None else settings.step_size
-        scheme = INTEGRATORS[settings.integrator]
-        hmc = HMC(target, step_size, settings.leapfrog_steps, scheme, inner_steps=settings.inner_steps)
+        hmc = HMC(target, step_size, settings.leapfrog_steps, settings.integrator, inner_steps=settings.inner_steps)
         if settings.kernel == "exact":
             kernel = Exact(target, exact_draws(target))
         elif settings.kernel in self.moves.kernels:

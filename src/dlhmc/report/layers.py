@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from dlhmc.comparison.results import Entry, in_steps, in_time
 from dlhmc.geometry.contract import Field, Momentum, real_dtype, sum_sites
 from dlhmc.kernels import DLHMC, HMC, Kernel
-from dlhmc.kernels.integrators import INTEGRATORS, integrate
+from dlhmc.kernels.integrators import integrate
 from dlhmc.layers import Phase, Trajectory
 from dlhmc.models.model import Model
 from dlhmc.names import Scheme
@@ -73,7 +73,7 @@ class Batch(NamedTuple):
         hmc = None
         if best is not None and best.step_size is not None:
             scheme: Scheme = "omelyan" if best.integrator == "omelyan" else "leapfrog"
-            hmc = HMC(target, best.step_size, np.int32(best.leapfrog_steps), INTEGRATORS[scheme])
+            hmc = HMC(target, best.step_size, np.int32(best.leapfrog_steps), scheme)
             ways[f"HMC ({in_words(best)})"] = _step_by_step(hmc)
         ways |= {entry.name: trained.trajectory.layer_by_layer for entry, trained in others}
         x = _equilibrium(hmc or kernel, seed)
