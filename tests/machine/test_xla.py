@@ -37,14 +37,12 @@ def test_importing_the_package_suffices(flags):
 
 
 def test_a_choice_of_the_user_stays():
-    done = run(
-        "import dlhmc", f"print('__ynn_fusion' in {PROGRAM})", flags="--xla_cpu_experimental_ynn_fusion_type=reduce"
-    )
-    assert done.stdout == "True\n"
+    flags = "--xla_cpu_experimental_ynn_fusion_type=reduce"
+    done = run("import dlhmc, os", "jnp.ones(2)", "print(os.environ['XLA_FLAGS'])", flags=flags)
+    assert done.stdout == f"{flags}\n"
     assert not done.stderr
 
 
 def test_it_is_too_late_once_jax_has_computed_something():
-    done = run("jnp.ones(2)", "import dlhmc", f"print('__ynn_fusion' in {PROGRAM})")
-    assert done.stdout == "True\n"
-    assert "import dlhmc first" in done.stderr
+    """Whether a program then has such sums is up to the processor."""
+    assert "import dlhmc first" in run("jnp.ones(2)", "import dlhmc").stderr
