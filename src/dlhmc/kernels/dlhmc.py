@@ -127,5 +127,6 @@ class DLHMC(Kernel):
         x_new, v_new = (end.x, end.v) if g is None else g.undo(end.x, end.v)
         action_new, told = target.counted_action(x_new)
         change = action_change(state.known(target), action_new, x_new) + kinetic_change(target, v, v_new)
-        effort = added_up(target.refresh_effort(), told)
+        of_forces = jax.tree.map(lambda each: self.trajectory.forces_of_target * each, target.action_effort(x))
+        effort = added_up(target.refresh_effort(), of_forces, told)
         return Proposal(x, v, x_new, v_new, change - end.log_jacobian, action_new, effort)

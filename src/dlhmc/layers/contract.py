@@ -57,6 +57,11 @@ class Trajectory(eqx.Module):
     def forces(self) -> int:
         """Forces that F computes."""
 
+    @property
+    def forces_of_target(self) -> int:
+        """Those among them that are the target's own, however expensive; the others belong to a part of its action."""
+        return self.forces
+
     @abstractmethod
     def forward(self, target: Target, x: Field, v: Momentum) -> Phase:
         """F(x, v) with log|J|."""

@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 
 import dlhmc
-from dlhmc import HMC, Alternating, InstantonHits, Schwinger, reweighted
+from dlhmc import DLHMC, HMC, Alternating, InstantonHits, Schwinger, reweighted
 from dlhmc.geometry.contract import sum_sites
 from dlhmc.geometry.torus import wrap_angle
+from dlhmc.layers.uniform import Uniform
 from dlhmc.runs.precision import check_precision
 from dlhmc.statistics import integrated_autocorrelation_time
+from dlhmc.theories.gauge.local import Local
 from dlhmc.theories.schwinger.dirac import Dirac
 from dlhmc.theories.schwinger.schwinger import ratio_chain
 from dlhmc.theories.u1.hits import Hit
@@ -177,6 +179,18 @@ def test_every_application_of_the_dirac_operator_is_counted(name, monkeypatch):
     info = unoptimised(lambda kernel, x: kernel.step(jax.random.key(1), kernel.init(x))[1])(kernel, x)
     jax.effects_barrier()
     assert len(seen) == info.effort["dirac_applications"][0]
+
+
+@pytest.mark.parametrize(
+    ("layers", "decompositions"), [(Uniform.start(3, 0.1), 4 + 1), (Local.start(3, 0.1, 1, 2, (0.0,), 9.0), 1)]
+)
+def test_every_decomposition_is_counted(layers, decompositions):
+    """One for each force that is that of the determinant, and one in accept/reject."""
+    kernel = DLHMC(Schwinger((4, 4), 2.0, 0.1).marginal(), layers)
+    info = unoptimised(lambda kernel, x: kernel.step(jax.random.key(1), kernel.init(x))[1])(
+        kernel, start(kernel.target, 2)
+    )
+    np.testing.assert_array_equal(info.effort["lu_decompositions"], decompositions)
 
 
 def test_the_work_of_the_solver_is_counted():

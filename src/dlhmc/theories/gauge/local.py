@@ -138,6 +138,11 @@ class Local(Trajectory):
         """One for each kick."""
         return self.number + 1
 
+    @property
+    def forces_of_target(self) -> int:
+        """They are those of the plaquettes."""
+        return 0
+
     def forward(self, target: Target, x: Field, v: Momentum) -> Phase:
         """F(x, v) around the origin."""
         return self._run(target, x, v, _origin(target), record=False)[0]

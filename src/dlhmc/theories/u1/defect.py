@@ -127,6 +127,11 @@ class Defect(Trajectory):
         """One for each kick: the force of an action whose coupling depends on the place."""
         return self.number + 1
 
+    @property
+    def forces_of_target(self) -> int:
+        """They are those of the plaquettes."""
+        return 0
+
     def forward(self, target: Target, x: Links, v: Links) -> Phase:
         """F with the defect at plaquette (0, 0)."""
         return self._forward(_of_plaquettes(target), x, v, jnp.zeros(2, jnp.int32))
