@@ -2,7 +2,7 @@
 
 from typing import Literal, get_args
 
-Start = Literal["hot", "cold", "exact"]
+Start = Literal["hot", "cold", "exact", "near"]
 STARTS: tuple[str, ...] = get_args(Start)
 Scheme = Literal["leapfrog", "omelyan"]
 MaskName = Literal["random", "checkerboard"]

@@ -50,8 +50,9 @@ def sample(
         trajectories: measured in each chain, after the warm-up.
         warmup: trajectories before the first measurement.
         seed: root of all random numbers.
-        start: first configurations: exact draws, hot or cold; exact ones where the target has them, else hot. Or one
-            configuration for all chains, or one for each x[…, chain], as an array or the path of a file.
+        start: first configurations: exact draws, hot, cold or near equilibrium; exact ones where the target has them,
+            else hot, or near for learned kernels. Or one configuration for all chains, or one for each x[…, chain], as
+            an array or the path of a file.
         tune: the acceptance that the step size is tuned to during the warm-up; None leaves it as it is.
         observables: functions of x[…, chain] that give numbers for each chain, by name, measured beside the target's.
         keep_configurations: configurations of each chain to keep, evenly spaced.
@@ -79,7 +80,7 @@ def sample(
         trajectories=trajectories,
         warmup=warmup,
         seed=seed,
-        start=str(start) if named else settled_start(kernel.target, None) if start is None else None,
+        start=str(start) if named else settled_start(kernel, None) if start is None else None,
         target_acceptance=tune,
         keep_configurations=keep_configurations,
         float64=is_double(),

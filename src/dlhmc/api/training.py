@@ -98,7 +98,7 @@ def train(
         gamma: schedule of the annealing factor γ_t; a number is where it begins, to rise to 1 in the first half.
         schedules: of other couplings of the target, by name.
         symmetric: draw a symmetry of the target for each trajectory.
-        start: first configurations: exact draws, hot or cold; exact ones where the target has them, else hot.
+        start: first configurations: exact draws, hot, cold or near equilibrium; the best that the target has if None.
         burn_in: trajectories before training.
         out: new directory for the run; without one, nothing is left on disk.
         resume: go on with the run in `out`, which must have had the same arguments.

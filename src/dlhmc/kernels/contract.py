@@ -68,6 +68,8 @@ class Kernel(eqx.Module):
 
     #: what the command line and files call it; the name of the class if nothing else is said
     name: ClassVar[str] = ""
+    #: whether it may find no way to equilibrium from afar
+    needs_equilibrium: ClassVar[bool] = False
 
     target: eqx.AbstractVar[Target]
 

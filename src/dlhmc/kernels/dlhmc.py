@@ -47,6 +47,7 @@ class DLHMC(Kernel):
     """
 
     name: ClassVar[str] = "dlhmc"
+    needs_equilibrium: ClassVar[bool] = True
 
     target: Target
     trajectory: Trajectory

@@ -85,7 +85,7 @@ class Sampler(NamedTuple):
         """The first configurations: a name, a file, or an array."""
         if self.start is not None:
             return amounts.start or "array"
-        return settled_start(self.target, cast(Start | None, amounts.start))
+        return settled_start(self.kernel, cast(Start | None, amounts.start))
 
 
 def exact_draws(target: Target) -> ExactDraws:
@@ -96,9 +96,21 @@ def exact_draws(target: Target) -> ExactDraws:
     return draws
 
 
-def settled_start(target: Target, start: Start | None) -> Start:
+def first_draws(target: Target, start: Start) -> ExactDraws | None:
+    """What draws the first configurations; None for those that are hot or cold."""
+    if start == "exact":
+        return exact_draws(target)
+    if start == "near" and (draws := target.approximate_draws()) is None:
+        raise UserError("This target knows no starts near equilibrium: use a hot or cold one.")
+    return draws if start == "near" else None
+
+
+def settled_start(kernel: Kernel, start: Start | None) -> Start:
     """The first configurations: exact draws where the target has them, unless others are asked for."""
-    return start or ("hot" if target.exact_draws() is None else "exact")
+    target = kernel.target
+    if start is not None or target.exact_draws() is not None:
+        return start or "exact"
+    return "near" if kernel.needs_equilibrium and target.approximate_draws() is not None else "hot"
 
 
 def sample(
@@ -125,9 +137,7 @@ def prepare(sampler: Sampler, amounts: SampleAmounts, options: ExecutionOptions 
     require_room(sampler.target, amounts.chains)
     devices = Devices(options.devices, options.split_lattice)
     start = cast(Start, sampler.starts_from(amounts))
-    draws: ExactDraws | None = exact_draws(sampler.target) if start == "exact" else None
-    if sampler.start is not None:
-        draws = sampler.start()
+    draws = first_draws(sampler.target, start) if sampler.start is None else sampler.start()
     kernel, draws = on_host((sampler.kernel, draws))
     devices.require(sampler.target.shape, amounts.chains)
     with devices.beginning():

@@ -27,7 +27,8 @@ class SampleAmounts(Settings):
     seed: Seed = 1
     """root of all random numbers"""
     start: Start | str | None = None
-    """first configurations: exact draws, hot, cold or a file; if not given, exact where the target can, else hot"""
+    """first configurations: exact draws, hot, cold, near equilibrium or a file; if not given, exact where the target
+    can, else hot, or near for learned samplers"""
     target_acceptance: Advanced[Probability | None] = None
     """acceptance the step size is tuned to; what suits the target if not given"""
     measure_every: Advanced[Count] = 10
@@ -75,7 +76,7 @@ class TrainAmounts(Settings):
     burn_in: Advanced[Amount] = 100
     """trajectories before training, at the first couplings"""
     start: Advanced[Start | None] = None
-    """first configurations: exact draws, hot or cold; exact where the target has them, else hot, if not given"""
+    """first configurations: exact draws, hot, cold or near equilibrium; the best that the target has, if not given"""
     float64: OfMachine[bool] = False
     """double precision"""
     chunk: OfMachine[Advanced[Count | None]] = None

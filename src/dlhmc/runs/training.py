@@ -27,7 +27,7 @@ from dlhmc.runs.directory import Place, RunDirectory, open_run, read_json, run_d
 from dlhmc.runs.loggers import require_loggers
 from dlhmc.runs.loop import PLAIN, ExecutionOptions, Work, execute
 from dlhmc.runs.needs import find_needs, fitting, require_room, show_needs
-from dlhmc.runs.sampling import exact_draws
+from dlhmc.runs.sampling import first_draws
 from dlhmc.runs.settings import TrainAmounts
 from dlhmc.runs.summary import nonfinite_figures, show_warnings
 from dlhmc.settings import converted
@@ -74,10 +74,10 @@ def prepare(
     require_room(algorithm.target, amounts.chains)
     devices = Devices(options.devices, options.split_lattice)
     draws = None
-    if amounts.start in (None, "exact"):
+    if amounts.start not in ("hot", "cold"):
         first = algorithm.target_at(jnp.zeros((), jnp.int32))
         first = jax.tree.map(lambda a: leaf(np.asarray(a)), first)
-        draws = first.approximate_draws() if amounts.start is None else exact_draws(first)
+        draws = first.approximate_draws() if amounts.start is None else first_draws(first, amounts.start)
     algorithm, trajectory, draws = on_host((algorithm, trajectory, draws))
     devices.require(algorithm.target.shape, amounts.chains)
     with devices.beginning():

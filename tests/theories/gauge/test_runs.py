@@ -10,6 +10,7 @@ import pytest
 import dlhmc
 from dlhmc import cli
 from dlhmc.errors import ExitCode
+from dlhmc.layers.uniform import Uniform
 from dlhmc.report.contents import build_page, drawn
 from dlhmc.theories import registry
 from dlhmc.theories.gauge.files import read
@@ -99,6 +100,20 @@ def test_a_run_starts_from_a_file_and_goes_on(made, capsys):
     np.testing.assert_array_equal(dlhmc.load("run").series("plaquette"), samples.series("plaquette"))
 
 
+def test_starts_near_equilibrium():
+    """Of a hot start ⟨Re tr P/N⟩ is 0 and of a cold one 1; layers, which may not get away from either, take no such."""
+    target = dlhmc.wilson("su2", (2, 2, 2, 2), 2.3)
+    still, layers = dlhmc.HMC(target, 1e-6, 1), dlhmc.DLHMC(target, Uniform.start(2, 1e-6))
+    options = {"chains": 4, "trajectories": 1, "warmup": 0, "progress": False}
+    for kernel, start in ((still, "near"), (layers, None)):
+        samples = dlhmc.sample(kernel, start=start, **options)
+        assert samples.summary()["start"] == "near"
+        assert 0.4 < samples.series("plaquette").mean() < 0.8
+    odd = dlhmc.HMC(dlhmc.wilson("su2", (3, 2, 2), 2.3), 1e-6, 1)
+    with pytest.raises(dlhmc.UserError, match="knows no starts near equilibrium"):
+        dlhmc.sample(odd, start="near", **options)
+
+
 def test_a_run_starts_from_an_array(made):
     x = dlhmc.load(made / "run").data["configurations"].values[-1]
     kernel = dlhmc.HMC(dlhmc.wilson("su3", (2, 4, 2, 2), 5.5), 1e-6, 1)
@@ -120,7 +135,7 @@ def test_a_run_starts_from_an_array(made):
 @pytest.mark.parametrize(
     ("command", "reason"),
     [
-        (f"sample {SIZE} --start warm", "--start is one of hot, cold, exact, or a file"),
+        (f"sample {SIZE} --start warm", "--start is one of hot, cold, exact, near, or a file"),
         ("sample --target su3 --lattice 4 4 4 4 --start FILE", "and not of --target su3 --lattice 4 4 4 4"),
         ("sample --target su2 --lattice 2 4 2 2 --start FILE", "of --target su3 --lattice 2 4 2 2, and not of"),
         ("sample --start FILE", "and not of --target u1"),
