@@ -3,6 +3,7 @@
 import io
 
 import hand_made
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -10,8 +11,8 @@ from rich.console import Console
 
 from dlhmc.errors import ExitCode
 from dlhmc.kernels import HMC
+from dlhmc.models.dense import DenseArchitecture
 from dlhmc.models.model import describe, save
-from dlhmc.models.uniform import UniformArchitecture
 from dlhmc.plans.sampling import SamplePlan
 from dlhmc.plans.training import TrainPlan
 from dlhmc.report.charts import Table, Text
@@ -21,7 +22,7 @@ from dlhmc.theories.vectors.log_density import LogDensity
 from dlhmc.theories.vectors.mixture import GaussianMixture
 
 TRAINING = {"leapfrog_steps": 2, "chains": 8, "steps": 6, "burn_in": 0, "chunk": 3, "start": "cold"}
-DENSE = TRAINING | {"network": "dense", "hidden": (4,)}
+UNIFORM = TRAINING | {"network": "uniform"}
 
 
 def train(path, **settings):
@@ -33,12 +34,12 @@ def train(path, **settings):
 def mixtures(tmp_path_factory):
     """The same but for the seed."""
     folder = tmp_path_factory.mktemp("trainings")
-    return [train(folder / name, target="mixture", seed=seed, **DENSE) for name, seed in (("one", 1), ("two", 2))]
+    return [train(folder / name, target="mixture", seed=seed, **UNIFORM) for name, seed in (("one", 1), ("two", 2))]
 
 
 def test_training_of_vectors(mixtures):
     (chart,) = drawn(build_page(mixtures))
-    assert chart.title == "Training of 2 dense layers, mixture"
+    assert chart.title == "Training of 2 uniform layers, mixture"
     assert [series.name for series in chart.panels[0].series] == ["one", "two"]
     # A point for each step, although the chunks have three.
     assert [list(series.x) for series in chart.panels[0].series] == [[1, 2, 3, 4, 5, 6]] * 2
@@ -55,7 +56,7 @@ def test_runs_that_differ_in_couplings_are_shown_together(mixtures, tmp_path):
     first = train(tmp_path / "first", beta=2.0, beta_start=1.5, **defects)
     second = train(tmp_path / "second", beta=3.0, beta_start=2.0, model=str(first), **defects)
     chart, alone = drawn(build_page([second, mixtures[0], first]))
-    assert [chart.name, alone.name] == ["training-defect-2-4x4", "training-dense-2-mixture"]
+    assert [chart.name, alone.name] == ["training-defect-2-4x4", "training-uniform-2-mixture"]
     assert [series.name for series in chart.panels[0].series] == ["β = 2", "β = 3"]
     assert "L = −A·(ΔQ_{R})², averaged over the batch." in chart.caption
     assert chart.caption.endswith("From parameters trained before: β = 3.")
@@ -68,9 +69,10 @@ def test_layers_of_any_target(mixtures, tmp_path):
     quantities = {"slow": tuple(target.slow), "moments": tuple(target.moments)}
     hmc = hand_made.entry("leapfrog 1/4", "hmc", 5.0, **quantities)
 
-    architecture = UniformArchitecture(3, 0.1)
-    other = tmp_path / "uniform.npz"
-    save(other, architecture.build(target, None), describe(architecture, {"target": "mixture"}, symmetric=False))
+    architecture = DenseArchitecture(3, 0.1, hidden=(4,)).completed(target)
+    other = tmp_path / "dense.npz"
+    layers = architecture.build(target, jax.random.key(1))
+    save(other, layers, describe(architecture, {"target": "mixture"}, symmetric=False))
 
     def page(name, *models):
         trained = [hand_made.entry(f"of {m}", "model", 2.0, model=str(m), **quantities) for m in models]

@@ -16,7 +16,7 @@ from small_runs import assert_tensorboard_shows_the_metrics, shown_by_tensorboar
 from dlhmc import cli
 from dlhmc.errors import ExitCode, UserError
 from dlhmc.machine.devices import Devices
-from dlhmc.models.model import Model, find
+from dlhmc.models.model import Model, describe, find, save
 from dlhmc.plans.sampling import SamplePlan
 from dlhmc.plans.training import TrainPlan
 from dlhmc.report.training import training_charts
@@ -26,16 +26,17 @@ from dlhmc.runs.loop import ExecutionOptions, execute
 from dlhmc.runs.training import Training, prepare
 from dlhmc.settings import read_table, to_toml
 
+# Layers that compile fast, as most of what happens in a run does not depend on them.
 SMALL = {
-    "network": "dense",
+    "network": "uniform",
     "lattice": (4, 4),
     "beta": 2.0,
-    "hidden": (8,),
     "leapfrog_steps": 2,
     "chains": 16,
     "steps": 12,
     "burn_in": 3,
     "rate_warmup": 2,
+    "start": "cold",
 }
 
 QUIET = ExecutionOptions(quiet=True)
@@ -76,10 +77,19 @@ def finished(tmp_path_factory):
     return path
 
 
+@pytest.fixture(scope="module")
+def networks(tmp_path_factory):
+    """A model with settings of its own, untrained."""
+    path, plan = tmp_path_factory.mktemp("networks") / "model.npz", planned(network="dense", hidden=(8,))
+    _, trajectory, _ = plan.build()
+    save(path, trajectory, describe(plan.architecture, {"name": "u1", "lattice": [4, 4], "beta": 2.0}, symmetric=False))
+    return path
+
+
 def test_updates_that_are_skipped_and_parameters_that_are_not_finite_are_warned_of(finished, tmp_path):
     """A finished run whose last state is spoiled by hand: the model must be of good parameters, and say so."""
     algorithm, state = begun(planned())
-    spoiled = eqx.tree_at(lambda s: s.trajectory.layers.log_step_x, state, np.full(2, np.inf, np.float32))
+    spoiled = eqx.tree_at(lambda s: s.trajectory.log_kick, state, np.full(1, np.inf, np.float32))
     spoiled = spoiled._replace(guard=spoiled.guard._replace(skipped=np.int32(3)))
     screen = io.StringIO()
     with new_run("train", planned().table(), tmp_path / "spoiled") as directory:
@@ -241,8 +251,8 @@ def test_transfer_starts_from_the_parameters_of_a_run(finished, tmp_path):
         ({"lattice": (6, 4)}, "does not fit: its layers are for lattice 4 4, not 6 4"),
     ],
 )
-def test_what_cannot_work_is_refused_before_anything_is_written(settings, message, finished, tmp_path):
-    plan = planned(**{"model": str(finished)} | settings)
+def test_what_cannot_work_is_refused_before_anything_is_written(settings, message, networks, tmp_path):
+    plan = planned(network="dense", **{"model": str(networks), "hidden": (8,)} | settings)
     with pytest.raises(UserError, match=message):
         plan.run(tmp_path / "x", console(), QUIET)
     assert not (tmp_path / "x").exists()
@@ -256,7 +266,7 @@ def test_a_damaged_model_is_refused(finished, tmp_path):
         with pytest.raises(UserError, match="damaged"):
             Model.open(str(tmp_path / "cut.npz"))
     archive = dict(np.load(model, allow_pickle=False))
-    name = next(n for n in archive if "log_step_v" in n)
+    name = next(n for n in archive if "log_kick" in n)
     for value, message in ((archive[name] + 1, "not what was saved"), (archive[name] * np.nan, "not finite")):
         np.savez(tmp_path / "changed.npz", **archive | {name: value})
         with pytest.raises(UserError, match=message):
@@ -265,7 +275,13 @@ def test_a_damaged_model_is_refused(finished, tmp_path):
 
 @pytest.mark.parametrize(
     "settings",
-    [{"gamma_start": 0.0}, {"anneal": 2.0}, {"hidden": ()}, {"gamma_knots": (0.0, 0.5, 1.0, 0.9)}, {"clip": 0.0}],
+    [
+        {"gamma_start": 0.0},
+        {"anneal": 2.0},
+        {"network": "dense", "hidden": ()},
+        {"gamma_knots": (0.0, 0.5, 1.0, 0.9)},
+        {"clip": 0.0},
+    ],
 )
 def test_bad_settings(settings):
     with pytest.raises(UserError, match="must be"):

@@ -23,7 +23,7 @@ def test_models_come_along_or_are_trained(tmp_path):
     assert heavy.learned.model == ("u1-b7",)
     fermions = "train-fermions-16x16-b7-m-0.04"
     assert light.learned.model == ("u1-b7", str(tmp_path / fermions))
-    assert (light.learned.alternate, light.target.expected_charge_squared) == (2, 0.2)
+    assert (light.learned.alternate, light.target.expected_charge_squared) == (2, 0.13)
     training = found[fermions]
     assert (training.theory.name, training.objective.model, training.target.mass) == ("schwinger", "u1-b7", -0.04)
     # Its layers are those of the model.
