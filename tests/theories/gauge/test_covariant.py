@@ -52,7 +52,7 @@ def random_gauge(target, chains=2):
 
 
 @pytest.mark.usefixtures("x64")
-@pytest.mark.parametrize("name", ["su3", "u2"])
+@pytest.mark.parametrize("name", ["u2", pytest.param("su3", marks=pytest.mark.slow)])
 def test_before_training_they_are_hmc(name):
     target = TARGETS[name]()
     trajectory, phase = built(target, 3, 0.1, size=0.0), phase_of(target)
@@ -125,7 +125,7 @@ def off_covariance(network, target):
 
 
 @pytest.mark.usefixtures("x64")
-@pytest.mark.parametrize("name", TARGETS)
+@pytest.mark.parametrize("name", [n if n == "su3" else pytest.param(n, marks=pytest.mark.slow) for n in TARGETS])
 def test_networks_are_gauge_covariant(name):
     target = TARGETS[name]()
     assert off_covariance(network_of(target), target) < 1e-11
@@ -164,7 +164,7 @@ def test_networks_know_neither_place_nor_direction():
 
 
 @pytest.mark.usefixtures("x64")
-@pytest.mark.parametrize("sides", [(4, 4), (2, 4, 6), (2, 2, 4, 2)])
+@pytest.mark.parametrize("sides", [(2, 4, 6), *(pytest.param(s, marks=pytest.mark.slow) for s in ((4, 4), (2, 2, 4, 2)))])
 def test_behind_each_moving_link_a_plaquette_of_each_plane_stays(sides):
     """With all links 1, the traces count them: d − 1 of 2(d − 1) loops, and none through the link itself."""
     target, d = wilson("su2", sides, 4.0), len(sides)

@@ -106,7 +106,7 @@ def test_exact_results(lattice, special, beta, batches):
         assert abs(np.mean(values[name]) - value) < 4 * np.std(values[name]) / math.sqrt(charge.size) + 1e-4, name
 
 
-@pytest.mark.parametrize("special", [True, False])
+@pytest.mark.parametrize("special", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_links_are_of_the_group_and_every_chain_has_its_own_numbers(x64, special):
     draws = TorusDraws.build((3, 4), 2, special, 5.0)
     few, many = (

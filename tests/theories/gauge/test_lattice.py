@@ -204,7 +204,7 @@ def test_gauge_transformations(group):
     np.testing.assert_allclose(evaluate(target.force, y), geometry.components(1j * force), atol=1e-12)
 
 
-@pytest.mark.parametrize(("group", "sides"), [("u2", (3, 3)), ("su3", (2, 3, 2))])
+@pytest.mark.parametrize(("group", "sides"), [("u2", (3, 3)), pytest.param("su3", (2, 3, 2), marks=pytest.mark.slow)])
 def test_random_transformations(group, sides):
     """With every draw: it is undone, keeps the energy, and moves momenta along with links."""
     target, x = hot(group, sides)

@@ -53,7 +53,7 @@ def forward(trajectory, target, x, v):
 
 
 @pytest.mark.parametrize(
-    ("name", "number", "free"), [("u1", 4, False), ("u1", 5, True), ("u2", 4, False), ("su3", 3, False)]
+    ("name", "number", "free"), [("u1", 4, False), ("u1", 5, True), ("u2", 4, False), pytest.param("su3", 3, False, marks=pytest.mark.slow)]
 )
 def test_before_training_they_are_hmc(name, number, free, x64):
     target = TARGETS[name]()
@@ -64,7 +64,7 @@ def test_before_training_they_are_hmc(name, number, free, x64):
     np.testing.assert_allclose(end.v, v_hmc, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", TARGETS)
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n == "su3" else n for n in TARGETS])
 def test_only_links_in_the_window_move(name, x64):
     target = TARGETS[name]()
     x, v = phase_of(target)
@@ -89,7 +89,7 @@ def test_places_are_drawn_anew():
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize(("name", "free"), [("u1", False), ("u2", False), ("u1", True)])
+@pytest.mark.parametrize(("name", "free"), [("u1", False), pytest.param("u2", False, marks=pytest.mark.slow), ("u1", True)])
 def test_they_are_exact_with_any_weights(name, free):
     """p below 1e-3 and a pull above 3.3 once in a thousand seeds each."""
     target = {"u1": lambda: U1((4, 4), 2.0), "u2": lambda: wilson("u2", (4, 4), 4.0)}[name]()
@@ -147,7 +147,7 @@ def test_broken_trajectories_are_found(broken):
     assert found.p_value < 1e-6 or abs(found.weight_pull) > 5
 
 
-@pytest.mark.parametrize("name", ["u2", "su3"])
+@pytest.mark.parametrize("name", ["u2", pytest.param("su3", marks=pytest.mark.slow)])
 def test_gauge_transformations_commute_with_them(name, x64):
     target = TARGETS[name]()
     trajectory = disturbed(built(target, 3))

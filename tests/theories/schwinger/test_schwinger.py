@@ -80,6 +80,7 @@ def test_pseudofermions_stand_for_the_determinant(hasenbusch):
 
 
 @pytest.mark.usefixtures("x64")
+@pytest.mark.slow
 def test_the_noise_of_the_ratio_falls_with_the_number_of_masses():
     """Its variance is about ∝ 1/K, around log det² of the ratio less half of it. 500 draws know it to 6 %."""
     exact = Schwinger((4, 4), 2.0, 0.0)
