@@ -47,6 +47,7 @@ def test_phi4_by_hand():
     np.testing.assert_allclose(target.magnetisation(jnp.asarray(x)), [10 / 9], rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_flow_configuration(tmp_path, capsys):
     """From a file: the charge of the picture's densities is the one along the flow, and the flow smooths."""
     example = load("flow_configuration")

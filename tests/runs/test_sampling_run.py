@@ -58,7 +58,9 @@ def test_numbers_do_not_depend_on_chunks(kind, tmp_path):
         assert_same_run(whole, run(tmp_path / str(chunk), chunk=chunk, **KINDS[kind]))
 
 
-@pytest.mark.parametrize("kind", [{"step_size": 0.2, "hits": 1}, {"kernel": "exact"}], ids=str)
+@pytest.mark.parametrize(
+    "kind", [{"step_size": 0.2, "hits": 1}, pytest.param({"kernel": "exact"}, marks=pytest.mark.slow)], ids=str
+)
 def test_a_chain_does_not_depend_on_the_number_of_chains(kind, tmp_path):
     few, many = (histories(run(tmp_path / str(chains), chains=chains, **kind)) for chains in (4, 8))
     for name, array in few.items():

@@ -164,7 +164,9 @@ def test_networks_know_neither_place_nor_direction():
 
 
 @pytest.mark.usefixtures("x64")
-@pytest.mark.parametrize("sides", [(2, 4, 6), *(pytest.param(s, marks=pytest.mark.slow) for s in ((4, 4), (2, 2, 4, 2)))])
+@pytest.mark.parametrize(
+    "sides", [(2, 4, 6), *(pytest.param(s, marks=pytest.mark.slow) for s in ((4, 4), (2, 2, 4, 2)))]
+)
 def test_behind_each_moving_link_a_plaquette_of_each_plane_stays(sides):
     """With all links 1, the traces count them: d − 1 of 2(d − 1) loops, and none through the link itself."""
     target, d = wilson("su2", sides, 4.0), len(sides)
@@ -179,6 +181,7 @@ def test_behind_each_moving_link_a_plaquette_of_each_plane_stays(sides):
         np.testing.assert_allclose(before[mask], d - 1, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("x64")
 def test_a_trained_model_serves_on_other_lattices(tmp_path):
     """Of even sides, where the cell of the mask is the same; others are refused by name."""

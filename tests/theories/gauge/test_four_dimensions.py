@@ -67,15 +67,6 @@ def moved(kernel, steps, chains, seed=1):
     return p_value_of_means(differences, differences), float(np.mean(acceptance))
 
 
-def test_training_starts_near_equilibrium():
-    """⟨Re tr P/N⟩ of 2⁴ is 0.63(1) after the sweeps; a hot start has 0, a cold one 1."""
-    target = wilson("su2", (2, 2, 2, 2), 2.3)
-    x = evaluate(target.approximate_draws().draw, jax.random.key(1), 32, jnp.dtype(jnp.float32))
-    plaquette = np.asarray(evaluate(target.plaquette, x))
-    assert 0.5 < plaquette.mean() < 0.7
-    assert len(np.unique(plaquette)) == 32
-
-
 @pytest.mark.slow
 @pytest.mark.statistical
 @pytest.mark.parametrize(("layers", "chains"), [(covariant, 1000), (local, 2000)])

@@ -48,7 +48,7 @@ def faults(trajectory, target):
 @pytest.mark.parametrize(
     ("group", "sides", "layers"),
     [
-        ("su2", (2, 2), dense),
+        pytest.param("su2", (2, 2), dense, marks=pytest.mark.slow),
         pytest.param("su3", (2, 2), dense, marks=pytest.mark.slow),
         pytest.param("su3", (2, 2, 2, 2), dense, marks=pytest.mark.slow),
         pytest.param("su3", (2, 2, 2, 2), local, marks=pytest.mark.slow),

@@ -53,7 +53,8 @@ def forward(trajectory, target, x, v):
 
 
 @pytest.mark.parametrize(
-    ("name", "number", "free"), [("u1", 4, False), ("u1", 5, True), ("u2", 4, False), pytest.param("su3", 3, False, marks=pytest.mark.slow)]
+    ("name", "number", "free"),
+    [("u1", 4, False), ("u1", 5, True), ("u2", 4, False), pytest.param("su3", 3, False, marks=pytest.mark.slow)],
 )
 def test_before_training_they_are_hmc(name, number, free, x64):
     target = TARGETS[name]()
@@ -89,7 +90,9 @@ def test_places_are_drawn_anew():
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize(("name", "free"), [("u1", False), pytest.param("u2", False, marks=pytest.mark.slow), ("u1", True)])
+@pytest.mark.parametrize(
+    ("name", "free"), [("u1", False), pytest.param("u2", False, marks=pytest.mark.slow), ("u1", True)]
+)
 def test_they_are_exact_with_any_weights(name, free):
     """p below 1e-3 and a pull above 3.3 once in a thousand seeds each."""
     target = {"u1": lambda: U1((4, 4), 2.0), "u2": lambda: wilson("u2", (4, 4), 4.0)}[name]()
