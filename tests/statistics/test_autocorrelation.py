@@ -151,6 +151,15 @@ def test_rate_bound_holds_for_a_random_walk_among_charges() -> None:
     assert bound < tau
 
 
+def test_chains_that_tremble_in_their_sectors_are_not_resolved() -> None:
+    """Four short chains: their number closes the window, at W ≈ τ, with an error that is small."""
+    tremble = np.random.default_rng(1).normal(scale=0.05, size=(67, 4))
+    time = integrated_autocorrelation_time(np.array([-1, 0, 1, 1]) + tremble, 0.0)
+    assert time.window < 33  # the largest lag
+    assert not time.resolved
+    assert 20 < time.lower_bound <= time.value
+
+
 def test_window_that_never_closes_is_not_resolved() -> None:
     # Chains much shorter than τ_int: the 20 starting points carry all the variance (certain at any seed).
     series = ar1(10_000, 200, 20, seed=6)

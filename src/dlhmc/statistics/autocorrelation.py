@@ -61,8 +61,8 @@ class AutocorrelationTime:
         frozen: whether no chain ever changed.
         lower_bound: one-sided 95 % lower limit of τ_int, always finite; how it is obtained stands at
             `integrated_autocorrelation_time`.
-        resolved: whether the window closed within the run and enough changes were seen. If not, `value` may
-            be far too small and `lower_bound` is what the data support.
+        resolved: whether the window closed within the run, at twice τ_int at least, and enough changes were seen. If
+            not, `value` may be far too small and `lower_bound` is what the data support.
     """
 
     value: float
@@ -202,6 +202,8 @@ def gamma_method(
         tau *= (1 + (2 * window + 1) / n_total) / (1 + 1 / n_total)
 
     few_changes = changes < min(MIN_CHANGES, steps / 2)
+    # Of few samples noise closes the window, whatever ρ(W) is, and the error (42), small where W ≈ τ, would not tell.
+    closed &= float(tau_of_window[window]) <= max(1.0, window / 2)
     bound = _rate_lower_bound(changes, steps, variance) if few_changes else max(0.5, tau - ONE_SIDED_SIGMA * tau_error)
     time = AutocorrelationTime(
         tau, tau_error, window, frozen=False, lower_bound=bound, resolved=closed and not few_changes
