@@ -83,10 +83,11 @@ class Training(NamedTuple):
             layers = str(self.table.get("trajectory", "layers made in Python"))
             return Family(layers, layers, self.path.resolve().name)
         theory, target = self.plan.theory, dataclasses.asdict(self.plan.target)
+        usual = {field.name: field.default for field in dataclasses.fields(self.plan.target)}
         sizes = [
             "×".join(map(str, value)) if isinstance(value, tuple) else f"{symbol(theory, name)} = {value}"
             for name, value in target.items()
-            if name not in self.couplings
+            if name not in self.couplings and (value if isinstance(value, tuple) else value != usual[name])
         ]
         name, number = self.plan.architecture.name, self.plan.architecture.leapfrog_steps
         return Family(f"{name}-{number}", f"{number} {name} layers", ", ".join(sizes) or theory.name)
