@@ -82,9 +82,12 @@ class Figures:
             more = f" and {_words(steps)} times as many steps{other}" if steps else ""
             said.append(f"The best HMC ({in_words(quickest)}) takes {_words(times)} times as long{more}.")
         if quickest is not None and quickest.seconds_per_independent.value is None:
+            ahead = model is None or (model.gain_in_time.figure or 1) >= 1
+            race = f"race of {run.results.seconds:.0f} s"
             said.append(
-                f"For HMC these are lower limits at 95 %: in a race of {run.results.seconds:.0f} s it was not seen to "
-                f"forget its {self.judged(run)}."
+                f"For HMC these are lower limits at 95 %: in a {race} it was not seen to forget its {self.judged(run)}."
+                if ahead
+                else f"These are lower limits at 95 %: a {race} was too short to tell which of the two is cheaper."
             )
         for kind, name in (("move", self.moves), ("exact", "Drawing exact configurations")):
             rival = run.best(kind, in_time)
