@@ -90,6 +90,7 @@ SLOW = (
     "u1 defect untrained",
     "u1 defect half-trained",
     "u1 defect trained",
+    "u1 patch random, symmetric",
     "u1 patch trained",
     "mixture affine trained",
 )

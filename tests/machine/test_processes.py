@@ -135,6 +135,7 @@ def test_a_directory_that_is_taken_ends_both(tmp_path, launch):
     assert os.listdir(tmp_path / "full") == ["thesis.tex"]
 
 
+@pytest.mark.slow
 def test_processes_that_see_different_checkpoints_do_not_go_on(tmp_path, launch):
     """As on disks that show a new file to one machine before the other."""
     runs = [tmp_path / "run-0", tmp_path / "run-1"]

@@ -69,6 +69,7 @@ def test_the_worst_of_two():
     assert str(one) == said
 
 
+@pytest.mark.slow
 def test_a_run_that_is_checked_is_the_same_run(tmp_path, capsys):
     plain, checked, screen = run(tmp_path / "plain"), tmp_path / "checked", io.StringIO()
     options = ExecutionOptions(check_every=0.0)

@@ -19,8 +19,10 @@ EXAMPLES = {name: make for theory in THEORIES for name, make in theory.examples(
 
 
 CASES = [
-    # Draws of U(2) have tests of their own, compiled as for users.
-    pytest.param(name, check, marks=pytest.mark.slow) if (name, check) == ("u2", "exact results") else (name, check)
+    # Draws of U(1) and U(2) have tests of their own, compiled as for users.
+    pytest.param(name, check, marks=pytest.mark.slow)
+    if check == "exact results" and name in ("u1", "u1-square", "u2")
+    else (name, check)
     for name in sorted(EXAMPLES)
     for check in TARGET_CHECKS
 ]

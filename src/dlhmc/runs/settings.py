@@ -27,8 +27,7 @@ class SampleAmounts(Settings):
     seed: Seed = 1
     """root of all random numbers"""
     start: Start | str | None = None
-    """first configurations: exact draws, hot, cold, near equilibrium or a file; if not given, exact where the target
-    can, else hot, or near for learned samplers"""
+    """first configurations: exact, near (equilibrium), hot, cold or a file; by default exact, else hot (models: near)"""
     target_acceptance: Advanced[Probability | None] = None
     """acceptance the step size is tuned to; what suits the target if not given"""
     measure_every: Advanced[Count] = 10

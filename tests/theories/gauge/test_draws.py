@@ -78,7 +78,7 @@ def expected(lattice, special, beta):
     [
         ((4, 4), True, 6.0, 2),
         pytest.param((4, 4), False, 10.0, 4, marks=pytest.mark.slow),
-        ((3, 5), False, 3.0, 1),  # parts of unequal sizes
+        pytest.param((3, 5), False, 3.0, 1, marks=pytest.mark.slow),  # parts of unequal sizes
         pytest.param((6, 6), False, 16.0, 1, marks=pytest.mark.slow),
         ((4, 4), False, 160.0, 2),  # nearly frozen, and holonomies nearly commute
         pytest.param((2, 2), False, 40.0, 2, marks=pytest.mark.slow),

@@ -185,6 +185,7 @@ def test_links_that_are_drawn_together_do_not_see_each_other(group, sides, x64):
             assert np.abs(after - staples).max() > 0.1
 
 
+@pytest.mark.slow
 def test_a_sweep_touches_every_link_and_chain_by_itself():
     target = wilson("su2", (4, 2), 2.0)
     kernel = HeatBath(target, 0)

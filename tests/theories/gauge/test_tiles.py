@@ -66,7 +66,7 @@ def kernel(target, window, kind=Local, free=False):
 
 @pytest.mark.statistical
 @pytest.mark.parametrize(
-    ("name", "free"), [("u1", False), pytest.param("su2", False, marks=pytest.mark.slow), ("u1", True)]
+    ("name", "free"), [*(pytest.param(name, False, marks=pytest.mark.slow) for name in ("u1", "su2")), ("u1", True)]
 )
 def test_each_tile_is_accepted_or_rejected_exactly(name, free):
     """p below 1e-3 and a pull above 3.3 once in a thousand seeds each."""

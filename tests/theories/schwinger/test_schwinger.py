@@ -122,6 +122,7 @@ def test_the_mean_force_of_pseudofermions_is_that_of_the_determinant():
     assert np.abs(pulls).max() < 4.5
 
 
+@pytest.mark.slow
 def test_a_solver_that_gives_up_rejects():
     target = Schwinger((4, 4), 2.0, -0.1, most_iterations=2)
     kernel = HMC(target, 0.1, 2)
