@@ -27,7 +27,7 @@ class SampleAmounts(Settings):
     seed: Seed = 1
     """root of all random numbers"""
     start: Start | str | None = None
-    """first configurations: exact, near (equilibrium), hot, cold or a file; by default exact, else hot (models: near)"""
+    """first configurations: exact, near (equilibrium), hot, cold, a file; by default exact, else hot (models: near)"""
     target_acceptance: Advanced[Probability | None] = None
     """acceptance the step size is tuned to; what suits the target if not given"""
     measure_every: Advanced[Count] = 10
