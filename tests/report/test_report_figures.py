@@ -1,11 +1,13 @@
 """What a page shows of comparisons, on targets of one's own and on those of a theory that has its own figures."""
 
+import dataclasses
 import re
 from pathlib import Path
 
 import hand_made
 import pytest
 
+from dlhmc.comparison.results import Quantity
 from dlhmc.errors import UserError
 from dlhmc.report.charts import GREY, Table, Text
 from dlhmc.report.contents import build_page, drawn
@@ -42,6 +44,20 @@ def gauge(path, lattice, beta):
 
 def by_name(page):
     return {chart.name: chart for chart in drawn(page)}
+
+
+@pytest.mark.parametrize(
+    ("gain", "said"),
+    [
+        (3.0, "For HMC these are lower limits at 95 %: in a race of 2 s it was not seen to forget its x0."),
+        (0.3, "These are lower limits at 95 %: a race of 2 s was too short to tell which of the two is cheaper."),
+    ],
+)
+def test_limits_of_hmc_say_who_is_ahead_only_if_they_can(gain, said, tmp_path):
+    model = dataclasses.replace(hand_made.entry("mine", "model", 3.0), gain_in_time=Quantity(lower=gain))
+    entries = [hand_made.entry("leapfrog 1/4", "hmc", 6.0, error=None), model]
+    page = build_page([hand_made.comparison(tmp_path / "race", {"target": "Banana"}, entries)])
+    assert said in page.answer
 
 
 def test_a_target_of_ones_own_gets_a_page(tmp_path):

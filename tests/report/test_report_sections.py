@@ -1,6 +1,7 @@
 """Sections of sampling and training runs: true for any target and any loss."""
 
 import io
+from pathlib import Path
 
 import hand_made
 import jax
@@ -18,6 +19,7 @@ from dlhmc.plans.training import TrainPlan
 from dlhmc.report.charts import Table, Text
 from dlhmc.report.contents import build_page, drawn
 from dlhmc.report.layers import ENERGY, _equilibrium
+from dlhmc.report.training import Training
 from dlhmc.theories.vectors.log_density import LogDensity
 from dlhmc.theories.vectors.mixture import GaussianMixture
 
@@ -49,6 +51,12 @@ def test_training_of_vectors(mixtures):
     assert "sector or mode" in chart.caption
     assert "trained before" not in chart.caption
     assert "Every step up to the hundredth" in chart.caption
+
+
+def test_trainings_are_named_by_what_is_unusual_about_their_target():
+    settings = {"target": "schwinger", "lattice": (4, 6), "expected_charge_squared": 0.13, "hasenbusch": ()}
+    training = Training(Path("run"), {}, TrainPlan.from_table(settings), [])
+    assert training.family[-1] == "4×6, expected charge squared = 0.13"
 
 
 def test_runs_that_differ_in_couplings_are_shown_together(mixtures, tmp_path):
