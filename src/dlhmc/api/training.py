@@ -18,7 +18,7 @@ from dlhmc.models import model
 from dlhmc.models.architecture import Architecture
 from dlhmc.names import Start
 from dlhmc.networks import NetworkFactory
-from dlhmc.plans.training import adam, built
+from dlhmc.plans.training import ObjectiveSettings, adam, built
 from dlhmc.runs import training
 from dlhmc.runs.describe import describe_target, fingerprint
 from dlhmc.runs.settings import OptimiserSettings, TrainAmounts
@@ -36,7 +36,6 @@ class Trained:
     trajectory: Trajectory
     data: xr.Dataset
     _description: Mapping[str, Any]
-    _symmetric: bool
 
     @property
     def kernel(self) -> DLHMC:
@@ -45,7 +44,7 @@ class Trained:
 
     def kernel_for(self, target: Target) -> DLHMC:
         """The same at another coupling, or on another lattice where the layers allow it."""
-        return DLHMC(target, self.trajectory, self._symmetric)
+        return DLHMC(target, self.trajectory)
 
     def save(self, path: str | Path) -> None:
         """Write a model file (arrays and their description, no pickle), which `load_kernel` reads."""
@@ -65,13 +64,12 @@ def train(
     *,
     loss: str | Loss | None = None,
     steps: int | None = None,
-    chains: int = 128,
+    chains: int = 64,
     seed: int = 1,
     learning_rate: float | None = None,
     optimiser: optax.GradientTransformation | None = None,
     gamma: Schedule | float | None = None,
     schedules: Mapping[str, Schedule] | None = None,
-    symmetric: bool = False,
     start: Start | None = None,
     burn_in: int = 100,
     out: str | Path | None = None,
@@ -95,9 +93,8 @@ def train(
         seed: root of all random numbers.
         learning_rate: largest rate of Adam with clipping, a warm-up and a cosine decay.
         optimiser: an Optax optimiser in place of it.
-        gamma: schedule of the annealing factor γ_t; a number is where it begins, to rise to 1 in the first half.
+        gamma: schedule of the annealing factor γ_t; a number is where it begins, to rise to 1.
         schedules: of other couplings of the target, by name.
-        symmetric: draw a symmetry of the target for each trajectory.
         start: first configurations: exact draws, hot, cold or near equilibrium; the best that the target has if None.
         burn_in: trajectories before training.
         out: new directory for the run; without one, nothing is left on disk.
@@ -123,14 +120,13 @@ def train(
         kind, trajectory = type(architecture), built(architecture, target, seed)
     else:
         trajectory = build_trajectory(target, trajectory, seed=seed)
-    kind.require_symmetries(symmetric)
     defaults = kind.training
     steps = defaults.steps if steps is None else steps
     couplings = _schedules(target, gamma, schedules or {}, defaults.gamma_start, steps)
     function = loss if callable(loss) else registry.loss_for(target, loss, defaults.loss)[1].function
     rate = defaults.learning_rate if learning_rate is None else learning_rate
-    settings = OptimiserSettings(learning_rate=rate, rate_warmup=min(100, steps // 2))
-    algorithm = Algorithm(target, couplings, function, optimiser or adam(settings, steps), symmetric)
+    settings = OptimiserSettings(learning_rate=rate, rate_warmup=min(OptimiserSettings.rate_warmup, steps // 2))
+    algorithm = Algorithm(target, couplings, function, optimiser or adam(settings, steps))
     amounts = TrainAmounts(
         chains=chains,
         steps=steps,
@@ -142,10 +138,9 @@ def train(
         wandb=wandb,
     )
     described = describe_target(target)
-    description = model.describe(architecture, {"name": described.pop("target")} | described, symmetric=symmetric)
+    description = model.describe(architecture, {"name": described.pop("target")} | described)
     table = {
         "trajectory": type(trajectory).__name__,
-        "symmetric": symmetric,
         "fingerprint": fingerprint((target, couplings, trajectory)),
     }
     options, console = shown(progress, devices, time_limit)
@@ -160,7 +155,7 @@ def train(
         {"step": np.arange(work.steps_done - done + 1, work.steps_done + 1)},
         describe_target(target) | {"layers": len(trajectory), "seed": seed, "chains": chains, "seconds": work.seconds},
     )
-    trained = Trained(target, work.best, data, description, symmetric)
+    trained = Trained(target, work.best, data, description)
     return cast(Trained, conclude(trained, code, f"{work.steps_done} of {steps} steps", out))
 
 
@@ -179,5 +174,9 @@ def _schedules(
             raise UserError("This target has no factor gamma to anneal: add it to its couplings, or leave out gamma.")
         return dict(others)
     first = default if gamma is None else gamma
-    annealing = first if isinstance(first, Schedule) else Knots.linear(float(first), 1.0, steps // 2)
+    annealing = (
+        first
+        if isinstance(first, Schedule)
+        else Knots.linear(float(first), 1.0, round(ObjectiveSettings.anneal * steps))
+    )
     return {"gamma": annealing, **others}

@@ -45,6 +45,14 @@ class Geometry(eqx.Module):
         """Shape of what moves independently: the last axes of fields and momenta."""
         return self.momentum_shape
 
+    def resized(self, elements: tuple[int, ...]) -> "Geometry":
+        """The same space with another number of elements, for those that have any number."""
+        raise TypeError(f"{type(self).__name__} has no other sizes")
+
+    def central(self, t: Float[Array, "*element chain"]) -> Momentum | None:
+        """Tangent vectors that do not depend on the choice of coordinates, a number for each element; None for none."""
+        return None
+
     def dtype(self, real: jnp.dtype) -> jnp.dtype:
         """The dtype of fields at this precision."""
         return jnp.dtype(np.result_type(real, np.complex64) if self.is_complex else real)

@@ -16,6 +16,14 @@ class Coordinates(Geometry):
         """Coordinates."""
         return self.sides
 
+    def resized(self, elements: tuple[int, ...]) -> "Coordinates":
+        """As many coordinates."""
+        return type(self)(elements)
+
+    def central(self, t: Float[Array, "*element chain"]) -> Momentum:
+        """The numbers."""
+        return t
+
     def drift(self, x: Field, v: Momentum, displacement: Momentum) -> tuple[Field, Momentum]:
         """x + displacement, which is not projected."""
         return x + displacement, v

@@ -69,6 +69,17 @@ class UnitaryMatrices(Geometry):
         """Matrices."""
         return self.sides
 
+    def resized(self, elements: tuple[int, ...]) -> "UnitaryMatrices":
+        """As many matrices."""
+        return UnitaryMatrices(self.colors, self.special, elements)
+
+    def central(self, t: Float[Array, "*element chain"]) -> Momentum | None:
+        """Along the unit matrix, the last generator of U(N)."""
+        if self.special:
+            return None
+        others = jnp.zeros((self.momentum_shape[0] - 1, *t.shape), t.dtype)
+        return jnp.concatenate([others, t[None]])
+
     def drift(self, x: Matrices, v: Momentum, displacement: Momentum) -> tuple[Matrices, Momentum]:
         """e^{iD}·U; the momentum belongs to the algebra and stays."""
         return self.rotated(self.hermitian(displacement), x), v

@@ -2,16 +2,14 @@
 
 from typing import ClassVar, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Key
 
 from dlhmc.geometry.contract import Field, Momentum, PerChain, real_dtype
 from dlhmc.kernels.contract import Info, Kernel, RoundTrip, State
-from dlhmc.kernels.metropolis import decide, select
+from dlhmc.kernels.metropolis import decide
 from dlhmc.layers import Trajectory
-from dlhmc.layers.contract import Parts, Phase
 from dlhmc.numerics.rng import draws_by_chain
 from dlhmc.targets.contract import (
     Effort,
@@ -22,6 +20,7 @@ from dlhmc.targets.contract import (
     energy_change,
     kinetic_change,
 )
+from dlhmc.targets.windows import Window, Windows
 
 
 class Proposal(NamedTuple):
@@ -42,8 +41,8 @@ class Proposal(NamedTuple):
 class DLHMC(Kernel):
     """Momentum v ~ N(0, 1), ξ′ = F(ξ) or F⁻¹(ξ) with equal probability, accept or reject.
 
-    With `symmetric`, a symmetry g of the target is drawn for each trajectory and g⁻¹∘F∘g is used in place of F,
-    which is exact for any F: a trajectory that acts in one place of a lattice then acts in every place.
+    Where the trajectory acts in windows (`dlhmc.layers.Local`), each of them is accepted or rejected on its own. They
+    see the target's `guide`; where that is not all of the action, the rest decides about all windows together.
     """
 
     name: ClassVar[str] = "dlhmc"
@@ -51,10 +50,9 @@ class DLHMC(Kernel):
 
     target: Target
     trajectory: Trajectory
-    symmetric: bool = eqx.field(static=True, default=False)
 
-    def __init__(self, target: Target, trajectory: Trajectory, symmetric: bool = False) -> None:
-        self.target, self.trajectory, self.symmetric = target.marginal(), trajectory, symmetric
+    def __init__(self, target: Target, trajectory: Trajectory) -> None:
+        self.target, self.trajectory = target.marginal(), trajectory
 
     @property
     def leapfrog_steps(self) -> int:
@@ -69,9 +67,8 @@ class DLHMC(Kernel):
     @property
     def draws_by_chain(self) -> bool:
         """Whether all random numbers of a proposal are told apart by their chain, on whichever device it is."""
-        target, geometry = self.target, self.target.geometry
-        methods = ((geometry, "momentum"), (target, "refresh"), (target, "random_transformation"))
-        return all(draws_by_chain(*method) for method in (*methods, (self.trajectory, "propose")))
+        methods = ((self.target.geometry, "momentum"), (self.target, "refresh"), (self.trajectory, "propose"))
+        return all(draws_by_chain(*method) for method in methods)
 
     def init(self, x: Field) -> State:
         """With the action, if it is expensive."""
@@ -79,55 +76,61 @@ class DLHMC(Kernel):
 
     def step(self, key: Key[Array, ""], state: State) -> tuple[State, Info]:
         """One trajectory of every chain."""
-        propose_key, accept_key = jax.random.split(key)
-        # An expensive action does not come in parts.
-        whole = self.symmetric or self.target.expensive
-        by_parts = None if whole else self._propose_parts(propose_key, state.x)
-        if by_parts is not None:
-            return self._decide_parts(accept_key, *by_parts)
+        propose_key, accept_key, place_key = jax.random.split(key, 3)
+        windows = self.trajectory.windows(place_key, self.target.guide(), state.x)
+        if windows is not None:
+            return self._step_in_windows(propose_key, accept_key, windows, state)
         proposal = self.propose(propose_key, state)
         acceptance, accepted, nonfinite = decide(accept_key, proposal.energy_change)
         state = state.moved(accepted, self.target.geometry.project(proposal.x_new), proposal.action_new)
         return state, Info(acceptance, accepted, proposal.energy_change, nonfinite, proposal.effort)
 
-    def _propose_parts(self, key: Key[Array, ""], x: Field) -> tuple[Momentum, Field, Phase, Parts] | None:
-        momentum_key, direction_key = jax.random.split(key)
-        v = self.target.geometry.momentum(momentum_key, x.shape[-1], real_dtype(x))
-        proposed = self.trajectory.propose_parts(direction_key, self.target, x, v)
-        return None if proposed is None else (v, x, *proposed)
+    def _step_in_windows(
+        self, key: Key[Array, ""], accept_key: Key[Array, ""], windows: Windows, state: State
+    ) -> tuple[State, Info]:
+        """A step in each window, then about all of them whatever the guide does not know.
 
-    def _decide_parts(self, key: Key[Array, ""], v: Momentum, x: Field, end: Phase, parts: Parts) -> tuple[State, Info]:
-        """Accept or reject each part. What is told of a chain is told of its first part: all are alike."""
-        kinetic, action = self.target.geometry.local_kinetic, self.target.local_action
-        change = parts.total(action(end.x) - action(x)) + parts.total(kinetic(end.v) - kinetic(v))
-        # As in `energy_change`, also where the action does not look.
-        lost = parts.total((~jnp.isfinite(end.x)).astype(change.dtype)) > 0
-        change = jnp.where(lost, jnp.nan, change - end.log_jacobian)
-        decision = decide(key, change)
-        x = select(parts.spread(decision.accepted), self.target.geometry.project(end.x), x)
-        first = (0,) * (change.ndim - 1)
-        nonfinite = jnp.any(decision.nonfinite, axis=tuple(range(change.ndim - 1)))
-        return State(x), Info(decision.acceptance[first], decision.accepted[first], change[first], nonfinite)
+        The steps in windows are reversible with respect to the guide, so that the change of S − S_guide is all that is
+        left to be decided (Christen, Fox, J. Comput. Graph. Stat. 14 (2005) 795).
+        """
+
+        def step(key: Key[Array, ""], window: Window, x: Field) -> tuple[Field, Info]:
+            kernel = DLHMC(window, self.trajectory.inside)  # type: ignore[attr-defined]
+            state, info = kernel.step(key, State(x))
+            return state.x, info
+
+        moved, info = windows.each_alone(key, step)
+        x = windows.pasted(state.x, moved)
+        # What is told of a chain is the average over windows, or that of the first: all are alike.
+        acceptance, nonfinite = jnp.mean(info.acceptance, axis=0), jnp.any(info.nonfinite, axis=0)
+        guide, target = windows.target, self.target
+        if guide is target:
+            return State(x), Info(acceptance, info.accepted[0], info.energy_change[0], nonfinite)
+        action, effort = target.counted_action(x)
+        change = action_change(state.known(target), action, x) - action_change(
+            guide.local_action(state.x), guide.local_action(x), x
+        )
+        decision = decide(accept_key, change)
+        told = Info(decision.acceptance, decision.accepted, change, nonfinite | decision.nonfinite, effort)
+        return state.moved(decision.accepted, x, action), told
 
     def round_trip(self, target: Target, x: Field, v: Momentum) -> RoundTrip:
         """F⁻¹(F(x, v))."""
-        end = self.trajectory.forward(target, x, v)
-        back = self.trajectory.inverse(target, end.x, end.v)
-        change = energy_change(target, (x, v), (end.x, end.v)) - end.log_jacobian
+        guide = target.guide()
+        end = self.trajectory.forward(guide, x, v)
+        back = self.trajectory.inverse(guide, end.x, end.v)
+        change = energy_change(guide, (x, v), (end.x, end.v)) - end.log_jacobian
         return RoundTrip(change, back.x, back.v)
 
     def propose(self, key: Key[Array, ""], state: State) -> Proposal:
         """Fresh momentum, auxiliary fields and direction, then the trajectory; nothing is decided yet."""
         x = state.x
-        momentum_key, direction_key, symmetry_key, refresh_key = jax.random.split(key, 4)
+        momentum_key, direction_key, refresh_key = jax.random.split(key, 3)
         v = self.target.geometry.momentum(momentum_key, x.shape[-1], real_dtype(x))
         target = self.target.refresh(refresh_key, x)
-        g = target.random_transformation(symmetry_key) if self.symmetric else None
-        start = (x, v) if g is None else g.apply(x, v)
-        end = self.trajectory.propose(direction_key, target, *start)
-        x_new, v_new = (end.x, end.v) if g is None else g.undo(end.x, end.v)
-        action_new, told = target.counted_action(x_new)
-        change = action_change(state.known(target), action_new, x_new) + kinetic_change(target, v, v_new)
-        of_forces = jax.tree.map(lambda each: self.trajectory.forces_of_target * each, target.action_effort(x))
+        end = self.trajectory.propose(direction_key, target, x, v)
+        action_new, told = target.counted_action(end.x)
+        change = action_change(state.known(target), action_new, end.x) + kinetic_change(target, v, end.v)
+        of_forces = jax.tree.map(lambda each: self.trajectory.forces * each, target.action_effort(x))
         effort = added_up(target.refresh_effort(), of_forces, told)
-        return Proposal(x, v, x_new, v_new, change - end.log_jacobian, action_new, effort)
+        return Proposal(x, v, end.x, end.v, change - end.log_jacobian, action_new, effort)

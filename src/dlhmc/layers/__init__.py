@@ -2,22 +2,26 @@
 
 from dlhmc.layers.contract import Layer, Phase, Trajectory
 from dlhmc.layers.leapfrog import LeapfrogLayer
-from dlhmc.layers.linear import LinearTrajectory
+from dlhmc.layers.local import LinkKick, Local, PlaquetteKick
+from dlhmc.layers.palindrome import Impulse, Kick, Palindrome
 from dlhmc.layers.position import RULES, Affine, Circle, PositionRule, Shift
 from dlhmc.layers.stack import LayerStack
-from dlhmc.layers.uniform import Uniform
 
 __all__ = [
     "RULES",
     "Affine",
     "Circle",
+    "Impulse",
+    "Kick",
     "Layer",
     "LayerStack",
     "LeapfrogLayer",
-    "LinearTrajectory",
+    "LinkKick",
+    "Local",
+    "Palindrome",
     "Phase",
+    "PlaquetteKick",
     "PositionRule",
     "Shift",
     "Trajectory",
-    "Uniform",
 ]

@@ -1,13 +1,18 @@
 """What layers and trajectories are: bijections of phase space with their inverses, both with log|J|."""
 
+import functools
 from abc import abstractmethod
-from typing import NamedTuple, Protocol
+from collections.abc import Callable
+from typing import NamedTuple
 
 import equinox as eqx
-from jaxtyping import Array, Key, Num
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Key
 
 from dlhmc.geometry.contract import Field, Momentum, PerChain
+from dlhmc.numerics import rng
 from dlhmc.targets.contract import Target
+from dlhmc.targets.windows import Windows
 
 
 class Phase(NamedTuple):
@@ -16,16 +21,6 @@ class Phase(NamedTuple):
     x: Field
     v: Momentum
     log_jacobian: PerChain
-
-
-class Parts(Protocol):
-    """Parts of the field that a proposal changes independently of each other."""
-
-    def total(self, local: Num[Array, "..."]) -> Num[Array, "*part chain"]:
-        """The sums of a local field over each part."""
-
-    def spread(self, of_parts: Num[Array, "*part chain"]) -> Num[Array, "..."]:
-        """At each place of the field the value of its part."""
 
 
 class Layer(eqx.Module):
@@ -57,11 +52,6 @@ class Trajectory(eqx.Module):
     def forces(self) -> int:
         """Forces that F computes."""
 
-    @property
-    def forces_of_target(self) -> int:
-        """Those among them that are the target's own, however expensive; the others belong to a part of its action."""
-        return self.forces
-
     @abstractmethod
     def forward(self, target: Target, x: Field, v: Momentum) -> Phase:
         """F(x, v) with log|J|."""
@@ -74,18 +64,51 @@ class Trajectory(eqx.Module):
     def layer_by_layer(self, target: Target, x: Field, v: Momentum) -> Phase:
         """The phase after each layer of F, stacked along a new first axis."""
 
-    @abstractmethod
+    @rng.by_chain
     def propose(self, key: Key[Array, ""], target: Target, x: Field, v: Momentum) -> Phase:
-        """ξ′ of a random map, drawn for each chain, such that there is a way back.
+        """ξ′ of a random map, drawn for each chain, such that there is a way back: F or F⁻¹ with equal probability.
 
         The way back is from ξ′, or from ξ′ with the momentum flipped. Where it is not as probable as the way there,
         the logarithm of the ratio is part of log|J|: accept/reject then is exact. A method that draws for each chain
         with `dlhmc.numerics.rng` says so with `rng.by_chain`.
         """
+        there, back = functools.partial(self.forward, target), functools.partial(self.inverse, target)
+        return either_way(key, there, back, x, v)
 
-    def propose_parts(self, key: Key[Array, ""], target: Target, x: Field, v: Momentum) -> tuple[Phase, Parts] | None:
-        """Proposals for parts of the field, about each of which accept/reject decides on its own; None for none.
-
-        For actions that are sums over these parts; log|J| is that of each part, the same for all.
-        """
+    def windows(self, key: Key[Array, ""], target: Target, x: Field) -> Windows | None:
+        """Where it acts, if that is in windows, each to be accepted on its own; None for the whole field."""
         return None
+
+
+def either_way(
+    key: Key[Array, ""],
+    forward: Callable[[Field, Momentum], Phase],
+    inverse: Callable[[Field, Momentum], Phase],
+    x: Field,
+    v: Momentum,
+) -> Phase:
+    """F for some chains and F⁻¹ for the others, at the cost of one of them for each chain.
+
+    Chains 2i and 2i + 1 draw together which of them goes forward: d is uniform for each chain, and each chain by
+    itself is the one of independent draws.
+    """
+    chains = x.shape[-1]
+    if chains % 2:
+        d = rng.coin(key, (chains,))
+        return Phase(*(jnp.where(d, a, b) for a, b in zip(forward(x, v), inverse(x, v), strict=True)))
+    d = rng.coin(key, (chains // 2,))
+    (x_there, x_back), (v_there, v_back) = _deal(d, x), _deal(d, v)
+    there, back = forward(x_there, v_there), inverse(x_back, v_back)
+    return Phase(*(_collect(d, a, b) for a, b in zip(there, back, strict=True)))
+
+
+def _deal(first_goes_forward: Bool[Array, " pair"], field: Field) -> tuple[Field, Field]:
+    """One chain of each pair, and the other."""
+    even, odd = field[..., 0::2], field[..., 1::2]
+    return jnp.where(first_goes_forward, even, odd), jnp.where(first_goes_forward, odd, even)
+
+
+def _collect(first_goes_forward: Bool[Array, " pair"], there: Field, back: Field) -> Field:
+    """The inverse of `_deal`."""
+    even, odd = jnp.where(first_goes_forward, there, back), jnp.where(first_goes_forward, back, there)
+    return jnp.stack([even, odd], axis=-1).reshape(*even.shape[:-1], -1)

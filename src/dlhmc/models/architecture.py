@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, Self
 
 from msgspec import Meta
 
-from dlhmc.errors import Setting, UserError
 from dlhmc.settings import Positive, Settings
 
 if TYPE_CHECKING:
@@ -37,8 +36,6 @@ class Architecture(Settings):
     #: in a few words
     meaning: ClassVar[str] = ""
     training: ClassVar[TrainingDefaults]
-    #: whether layers act at one fixed place, so that only random symmetries make them reach all of the field
-    fixed_in_place: ClassVar[bool] = False
     #: settings from which parameters start, which layers that are trained already do not care about
     only_before_training: ClassVar[tuple[str, ...]] = ("step_size",)
 
@@ -53,20 +50,9 @@ class Architecture(Settings):
         return True
 
     @classmethod
-    def require_symmetries(cls, symmetric: bool) -> None:
-        """Layers fixed in place would leave most of the field as it is for ever."""
-        if cls.fixed_in_place and not symmetric:
-            raise UserError(f"The network {cls.name} acts at one place only: turn {Setting('symmetric')} on.")
-
-    @classmethod
     def builds(cls, trajectory: "Trajectory") -> bool:
         """Whether layers are of this kind."""
         return False
-
-    @classmethod
-    def handed_on(cls, couplings: list[float]) -> dict[str, Any]:
-        """Settings that parameters need in common to be handed on from one coupling to the next."""
-        return {}
 
     def completed(self, target: "Target") -> Self:
         """With values that suit the target in place of those that are not given."""
@@ -75,7 +61,3 @@ class Architecture(Settings):
     def build(self, target: "Target", key: Any) -> "Trajectory":
         """New layers; `completed` has been called."""
         raise NotImplementedError
-
-    def grown(self, target: "Target", new: "Trajectory", trained: "Trajectory") -> "Trajectory | None":
-        """New layers made to do what trained ones of another kind do; None where they cannot."""
-        return None

@@ -1,7 +1,6 @@
 """The paper's architecture: leapfrog layers with dense networks. Free of heavy imports."""
 
 import dataclasses
-import math
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from msgspec import Meta
@@ -19,9 +18,6 @@ if TYPE_CHECKING:
     from dlhmc.targets import Target
 
 Hidden = Annotated[tuple[Annotated[int, Meta(ge=1, le=10**6)], ...], Meta(min_length=1, max_length=100)]
-
-# e^{εq} cannot be 0: what does not move moves by this part of a step.
-_FROZEN = 1e-5
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,37 +97,3 @@ class DenseArchitecture(Architecture):
 
         number = self.leapfrog_steps
         return LayerStack(eqx.filter_vmap(layer)((jax.random.split(key, number), jnp.arange(number) % 2 == 0)))
-
-    def grown(self, target: "Target", new: "Trajectory", trained: "Trajectory") -> "Trajectory | None":
-        """The same trajectory as that of layers that are linear in the force, for training to go on from there."""
-        import equinox as eqx
-        import jax.numpy as jnp
-
-        from dlhmc.layers import LayerStack, LeapfrogLayer, LinearTrajectory
-        from dlhmc.networks import Dense
-
-        if not (isinstance(trained, LinearTrajectory) and isinstance(new, LayerStack) and len(new) == len(trained)):
-            return None
-        if not (isinstance(new.layers, LeapfrogLayer) and isinstance(new.layers.v_network, Dense)):
-            return None
-        steps = trained.steps(target)
-        shape = target.geometry.momentum_shape
-        size = math.prod(shape)
-        read = jnp.zeros((0, size)) if steps.read is None else steps.read.reshape(-1, size)
-        if min(self.hidden) < 2 * read.shape[0]:
-            raise UserError(
-                f"The layers to start from need {2 * read.shape[0]} units in each of the {Setting('hidden')} layers."
-            )
-
-        def layer(old: LeapfrogLayer, steps: Any) -> LeapfrogLayer:
-            """With a = (ε_v/2) s, b = (ε_v/2) e^{ε_v q} and W = e^{−ε_v q} t for Γ, e = ε_x e^{ε_x q} for Λ."""
-            a, b, e = (jnp.broadcast_to(field, (*shape, 1)).reshape(size) for field in steps[:3])
-            write = jnp.zeros((size, 0)) if steps.write is None else steps.write.reshape(size, -1)
-            kick, drift = 2 * jnp.max(b), jnp.max(e)
-            b, e = 2 * b / kick, e / drift
-            q_v, q_x = jnp.log(jnp.maximum(b, _FROZEN)) / kick, jnp.log(jnp.maximum(e, _FROZEN)) / drift
-            v_network = old.v_network.linear(2 * a / kick, q_v, b[:, None] * write, read, 1 / kick)  # type: ignore[attr-defined]
-            x_network = old.x_network.linear(jnp.zeros(size), q_x, write[:, :0], read[:0], 1 / drift)  # type: ignore[attr-defined]
-            return LeapfrogLayer(v_network, x_network, old.mask, jnp.log(kick), jnp.log(drift), old.rule)
-
-        return LayerStack(eqx.filter_vmap(layer)(new.layers, steps._replace(read=None)))

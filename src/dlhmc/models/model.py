@@ -39,7 +39,6 @@ class _Described(TypedDict, total=False):
     sha256: dict[str, str]
     model: dict[str, Any] | None
     target: dict[str, Any]
-    symmetric: bool
     training: dict[str, Any]
     measured: dict[str, Any]
 
@@ -169,7 +168,7 @@ class Model:
 
     def kernel(self, target: Target, like: Trajectory | None = None) -> DLHMC:
         """The trained sampler, on a target of any coupling."""
-        return DLHMC(target, self.trajectory(target, like), symmetric=self.description.get("symmetric") is True)
+        return DLHMC(target, self.trajectory(target, like))
 
 
 def _is_array(leaf: Any) -> bool:
@@ -193,10 +192,10 @@ def _architecture(path: Path, table: dict[str, Any]) -> Architecture:
         raise UserError(f"The model {path} is damaged: its description does not fit ({error})") from None
 
 
-def describe(architecture: Architecture | None, target: dict[str, Any], *, symmetric: bool) -> dict[str, Any]:
+def describe(architecture: Architecture | None, target: dict[str, Any]) -> dict[str, Any]:
     """What a model file says about itself."""
     model = None if architecture is None else {"network": architecture.name} | dataclasses.asdict(architecture)
-    return {"model": model, "target": target, "symmetric": symmetric}
+    return {"model": model, "target": target}
 
 
 def save(path: Path, trajectory: Trajectory, description: dict[str, Any]) -> None:

@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeVar, cast
 
 import tyro
 from msgspec import Meta
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from dlhmc.training import Algorithm, Schedule
 
 
+S = TypeVar("S", bound=Settings)
+
+
 @dataclasses.dataclass(frozen=True)
 class ObjectiveSettings(Settings):
     """What is minimised, and how the target changes meanwhile."""
@@ -38,11 +41,9 @@ class ObjectiveSettings(Settings):
 
     loss: str | None = None
     """what training minimises; what suits the target if not given"""
-    symmetric: Advanced[bool] = False
-    """draw a symmetry of the target for each trajectory"""
     gamma_start: Annotated[float, Meta(gt=0, le=1)] | None = None
     """annealing factor γ at the beginning; 1 for none, what suits the layers if not given"""
-    anneal: Advanced[Annotated[float, Meta(ge=0, le=1)]] = 0.5
+    anneal: Advanced[Annotated[float, Meta(ge=0, le=1)]] = 0.7
     """fraction of the steps during which couplings change to their final values"""
     gamma_knots: Advanced[tuple[float, ...]] = ()
     """an annealing schedule of one's own: pairs of a fraction of the steps and a γ, the last γ being 1"""
@@ -111,11 +112,9 @@ class TrainPlan(LongPlan):
         return dataclasses.replace(
             self,
             architecture=self.architecture.completed(target),
-            objective=dataclasses.replace(self.objective, loss=loss, gamma_start=gamma_start),
-            optimiser=dataclasses.replace(
-                self.optimiser, learning_rate=self.optimiser.learning_rate or defaults.learning_rate
-            ),
-            amounts=dataclasses.replace(self.amounts, steps=self.amounts.steps or defaults.steps),
+            objective=given(self.objective, loss=loss, gamma_start=gamma_start),
+            optimiser=given(self.optimiser, learning_rate=defaults.learning_rate),
+            amounts=given(self.amounts, steps=defaults.steps),
         )
 
     def table(self) -> dict[str, Any]:
@@ -132,8 +131,6 @@ class TrainPlan(LongPlan):
 
         The parameters of a run that goes on come from its checkpoint: the model once started from may be gone.
         """
-        import equinox as eqx
-
         from dlhmc.models.model import Model
         from dlhmc.training import Algorithm, Knots
 
@@ -148,18 +145,13 @@ class TrainPlan(LongPlan):
         schedules |= self.schedules.schedules(self.target, until)
         _, loss = registry.loss_for(target, self.objective.loss)
         optimiser = adam(self.optimiser, self.amounts.total)
-        algorithm = Algorithm(target, schedules, loss.function, optimiser, self.objective.symmetric)
-        self.architecture.require_symmetries(self.objective.symmetric)
+        algorithm = Algorithm(target, schedules, loss.function, optimiser)
         trajectory = built(self.architecture, target, self.amounts.seed)
         if self.objective.model is None or resuming:
             return algorithm, trajectory, {}
         model = Model.open(self.objective.model)
         model.require_target(self.theory.name, self.target)
         files = {"model": model.path}
-        if type(model.architecture) is not type(self.architecture) and model.architecture is not None:
-            grown = eqx.filter_jit(self.architecture.grown)(target, trajectory, model.trajectory(target))
-            if grown is not None:
-                return algorithm, grown, files
         model.require_architecture(self.architecture)
         return algorithm, model.trajectory(target, trajectory), files
 
@@ -180,7 +172,7 @@ class TrainPlan(LongPlan):
         from dlhmc.runs.training import train
 
         target = {"name": self.theory.name} | dataclasses.asdict(self.target)
-        description = describe(self.architecture, target, symmetric=self.objective.symmetric)
+        description = describe(self.architecture, target)
         with jax.enable_x64(self.amounts.float64):
             algorithm, trajectory, inputs = self.build(resuming=resuming)
             place = Place(path, self.table(), inputs, resuming)
@@ -195,6 +187,12 @@ class TrainPlan(LongPlan):
         with jax.enable_x64(self.amounts.float64):
             algorithm, trajectory, _ = self.build()
             estimate(algorithm, trajectory, dataclasses.replace(self.amounts, burn_in=0), console)
+
+
+def given(settings: S, **defaults: Any) -> S:
+    """The settings, with these values where nothing was given."""
+    missing = {name: value for name, value in defaults.items() if getattr(settings, name) is None}
+    return dataclasses.replace(settings, **missing)
 
 
 def architecture_for(target: "Target", name: str | None) -> type[Architecture]:

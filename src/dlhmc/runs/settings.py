@@ -66,7 +66,7 @@ class TrainAmounts(Settings):
 
     section: ClassVar[str] = "how much"
 
-    chains: Chains = 128
+    chains: Chains = 64
     """Markov chains in a batch"""
     steps: Count | None = None
     """training steps; what suits the layers if not given"""
@@ -103,7 +103,7 @@ class OptimiserSettings(Settings):
     """largest learning rate of Adam; what suits the layers if not given"""
     rate_schedule: Advanced[RateSchedule] = "cosine"
     """how the learning rate goes on after its warm-up"""
-    rate_warmup: Advanced[Amount] = 100
+    rate_warmup: Advanced[Amount] = 50
     """steps during which the learning rate rises from 0"""
     clip: Advanced[Positive] = 1.0
     """largest norm of the gradient; a longer one is shortened"""

@@ -45,16 +45,6 @@ class Symmetry(NamedTuple):
     odd: frozenset[str] = frozenset()
 
 
-class Transformation(Protocol):
-    """A symmetry of the target that acts on configurations and on momenta, on each in its own way."""
-
-    def apply(self, x: Field, v: Momentum) -> tuple[Field, Momentum]:
-        """The transformed point of phase space."""
-
-    def undo(self, x: Field, v: Momentum) -> tuple[Field, Momentum]:
-        """The point that `apply` maps to this one."""
-
-
 class ExactDraws(Protocol):
     """Independent configurations from the target itself: the oracle."""
 
@@ -153,10 +143,9 @@ class Target(eqx.Module):
         """The target without auxiliary fields, or with less noise of them: learned proposals are judged by it."""
         return self
 
-    @rng.by_chain
-    def random_transformation(self, key: Key[Array, ""]) -> Transformation | None:
-        """A uniformly drawn symmetry, the same for all chains, where there are any."""
-        return None
+    def guide(self) -> "Target":
+        """The part of the action that learned trajectories in windows follow, as a target; all of it if it is cheap."""
+        return self
 
     def with_couplings(self, values: Mapping[str, Any]) -> Self:
         """The same target at other couplings."""

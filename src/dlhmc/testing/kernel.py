@@ -60,6 +60,6 @@ def check_kernel(kernel: Kernel, *, steps: int = 10, chains: int = 10_000, seed:
         skipped.append("stationarity: the target has no exact draws or no exact values")
     else:
         checks["stationarity"] = stationary
-    if isinstance(kernel, DLHMC) and not kernel.symmetric:
+    if isinstance(kernel, DLHMC):
         checks["inverse"] = lambda: round_trips(in_double(kernel.trajectory), kernel.target)
     return run_checks(kernel, checks, skipped)

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from dlhmc.geometry.contract import Field, Momentum, PerChain, real_dtype, sum_sites
+from dlhmc.geometry.contract import Field, real_dtype, sum_sites
 from dlhmc.targets.contract import Observable, Target
 from dlhmc.testing.checks import CHAINS, Checked, Problems, as_numbers, evaluate, example, far, momentum, run_checks
 
@@ -160,30 +160,6 @@ def projection_is_not_physical(target: Target, x: Field) -> Problems:
         yield f"the projection changes the action by {error:.2g}"
 
 
-def transformations_are_symmetries(target: Target, x: Field) -> Problems:
-    """A random transformation leaves action and kinetic energy as they are, and can be undone."""
-    g = target.random_transformation(jax.random.key(7))
-    if g is None:
-        return
-    v = momentum(target, x)
-    y, w = evaluate(g.apply, x, v)
-    if (error := far(evaluate(target.action, y), evaluate(target.action, x), 1e-12)) is not None:
-        yield f"a random transformation changes the action by {error:.2g}"
-
-    def kinetic(v: Momentum) -> PerChain:
-        return sum_sites(target.geometry.local_kinetic(v))
-
-    if (error := far(evaluate(kinetic, w), evaluate(kinetic, v), 1e-12)) is not None:
-        yield f"a random transformation changes the kinetic energy by {error:.2g}"
-    moved = evaluate(target.geometry.moved, x, 0.1 * v)
-    turned = evaluate(target.geometry.moved, y, 0.1 * as_numbers(w))
-    if not _same_point(target, turned, evaluate(g.apply, moved, v)[0]):
-        yield "a random transformation moves x and its momentum in different ways"
-    x_back, v_back = evaluate(g.undo, y, w)
-    if not _same_point(target, x, x_back) or far(v_back, v, 1e-12) is not None:
-        yield "undo does not undo a random transformation"
-
-
 def gamma_multiplies_the_action(target: Target, x: Field) -> Problems:
     """Where there is a factor to anneal."""
     if "gamma" not in target.couplings:
@@ -225,7 +201,6 @@ TARGET_CHECKS: dict[str, Callable[[Target, Field], Problems]] = {
     "symmetries": symmetries_hold,
     "chains": chains_do_not_touch,
     "projection": projection_is_not_physical,
-    "transformations": transformations_are_symmetries,
     "annealing": gamma_multiplies_the_action,
     "exact results": draws_have_the_exact_moments,
     "compilation": couplings_do_not_recompile,

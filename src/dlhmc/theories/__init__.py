@@ -10,7 +10,6 @@ EXPORTS = {
         "schwinger.schwinger": ("Schwinger",),
         "u1.plaquette_action": ("PlaquetteAction",),
         "u1.wilson": ("U1",),
-        "u1.defect": ("Defect",),
         "u1.hits": ("InstantonHits",),
         "u1.loss": ("charge_loss",),
         "vectors.funnel": ("Funnel",),

@@ -4,7 +4,6 @@ from dlhmc.theories.gauge.heatbath import HeatBath
 from dlhmc.theories.gauge.wilson import Wilson, wilson
 from dlhmc.theories.schwinger.reweighting import reweighted
 from dlhmc.theories.schwinger.schwinger import Schwinger
-from dlhmc.theories.u1.defect import Defect
 from dlhmc.theories.u1.hits import InstantonHits
 from dlhmc.theories.u1.loss import charge_loss
 from dlhmc.theories.u1.plaquette_action import PlaquetteAction
@@ -17,7 +16,6 @@ from dlhmc.theories.vectors.rough_well import RoughWell
 
 __all__ = [
     "U1",
-    "Defect",
     "Funnel",
     "Gaussian",
     "GaussianMixture",

@@ -87,12 +87,11 @@ def describe(target: "Target") -> tuple[str, TargetSettings] | None:
 def architectures() -> "Mapping[str, type[Architecture]]":
     """All layers by name: those made for a theory first, then those that suit every target."""
     from dlhmc.models.dense import DenseArchitecture
-    from dlhmc.models.uniform import UniformArchitecture
 
     found: dict[str, type[Architecture]] = {}
     for candidate in all_theories():
         found |= candidate.architectures()
-    return found | {kind.name: kind for kind in (DenseArchitecture, UniformArchitecture)}
+    return found | {kind.name: kind for kind in (DenseArchitecture,)}
 
 
 def architecture(name: str) -> "type[Architecture]":

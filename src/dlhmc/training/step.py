@@ -3,6 +3,7 @@
 All of it is traced, guards included, so that training does not depend on how it is cut into chunks.
 """
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -12,9 +13,9 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from dlhmc.geometry.contract import Field, real_dtype
+from dlhmc.geometry.contract import Field, PerChain, real_dtype
 from dlhmc.kernels.contract import State
-from dlhmc.kernels.dlhmc import DLHMC, Proposal
+from dlhmc.kernels.dlhmc import DLHMC
 from dlhmc.kernels.metropolis import decide, probability, select
 from dlhmc.layers import Trajectory
 from dlhmc.machine.devices import averaged
@@ -65,6 +66,17 @@ class TrainState(NamedTuple):
     #: parameters to restore after a collapse, and those with the best objective under the final target
     good: Trajectory
     best: Trajectory
+    #: the average of the last parameters, about a hundred of them: less noisy than each
+    average: Trajectory
+
+
+class Trial(NamedTuple):
+    """What became of the proposals of all chains."""
+
+    loss: PerChain
+    acceptance: PerChain
+    nonfinite: Bool[Array, " chain"]
+    x: Field
 
 
 class Algorithm(eqx.Module):
@@ -74,7 +86,6 @@ class Algorithm(eqx.Module):
     schedules: dict[str, Schedule]
     loss: Loss = eqx.field(static=True)
     optimiser: optax.GradientTransformation = eqx.field(static=True)
-    symmetric: bool = eqx.field(static=True, default=False)
 
     def target_at(self, step: Int[Array, ""]) -> Target:
         """p_t(x) ∝ e^{−γ_t S_β(x)}, eq. (8)."""
@@ -86,12 +97,12 @@ class Algorithm(eqx.Module):
         guard = Guard(zero, zero, none, none, none, jnp.ones_like(zero), none, zero - jnp.inf)
         optimiser = self.optimiser.init(_trainable(trajectory))
         # Each with memory of its own, which training uses again.
-        mine, good, best, x = (jax.tree.map(_copy, tree) for tree in (trajectory, trajectory, trajectory, x))
-        return TrainState(mine, optimiser, x, jax.tree.map(_copy, guard), good, best)
+        mine, good, best, average = (jax.tree.map(_copy, trajectory) for _ in range(4))
+        return TrainState(mine, optimiser, jax.tree.map(_copy, x), jax.tree.map(_copy, guard), good, best, average)
 
     def burn_in(self, seed: Int[Array, ""], index: Int[Array, ""], state: TrainState) -> TrainState:
         """A trajectory at γ_0 with the parameters as they are, before training starts."""
-        kernel = DLHMC(self.target_at(jnp.zeros((), jnp.int32)), state.trajectory, self.symmetric)
+        kernel = DLHMC(self.target_at(jnp.zeros((), jnp.int32)), state.trajectory)
         key = rng.step_key(seed, rng.Purpose.BURN_IN, index)
         return state._replace(x=kernel.step(key, kernel.init(state.x))[0].x)
 
@@ -124,8 +135,9 @@ class Algorithm(eqx.Module):
         changed, optimiser = jax.tree.map(
             lambda new, old: jnp.where(usable, new, old), (changed, optimiser), (parameters, state.optimiser)
         )
-        trajectory = eqx.combine(changed, _frozen(state.trajectory))
-        new = state._replace(trajectory=trajectory, optimiser=optimiser, x=x)
+        average = jax.tree.map(lambda old, new: old + _FORGET * (new - old), _trainable(state.average), changed)
+        trajectory, average = (eqx.combine(numbers, _frozen(state.trajectory)) for numbers in (changed, average))
+        new = state._replace(trajectory=trajectory, optimiser=optimiser, x=x, average=average)
         new = self._watch(step, new, means["acceptance"], -loss, usable)
         nonfinite = jnp.round(x.shape[-1] * means["nonfinite"])
         couplings = {name: schedule(step) for name, schedule in self.schedules.items()}
@@ -135,31 +147,41 @@ class Algorithm(eqx.Module):
         self, x: Field, trajectory: Trajectory, target: Target, keys: Key[Array, "2"]
     ) -> tuple[dict[str, Any], Field]:
         """Means over the chains, the gradient of the loss among them, and where the chains go."""
-        propose_key, accept_key = keys
+        propose_key, place_key = keys
 
-        def mean_loss(parameters: Trajectory) -> tuple[Array, Proposal]:
-            kernel = DLHMC(target, eqx.combine(parameters, _frozen(trajectory)), self.symmetric)
-            proposal = kernel.propose(propose_key, State(x))
-            acceptance = probability(proposal.energy_change)
-            transition = Transition(proposal.x, proposal.v, proposal.x_new, proposal.v_new, acceptance)
-            # Where the proposal is not finite A = 0, but 0 · NaN would spoil the mean over the batch.
-            per_chain = jnp.where(jnp.isfinite(proposal.energy_change), self.loss(target, transition), 0)
-            return jnp.mean(per_chain), proposal
+        def mean_loss(parameters: Trajectory) -> tuple[Array, tuple[Trial, Field]]:
+            layers = eqx.combine(parameters, _frozen(trajectory))
+            windows = layers.windows(place_key, target.guide(), x)
+            if windows is None:
+                trial = self._try(layers, propose_key, target, x)
+                return jnp.mean(trial.loss), (trial, trial.x)
+            trial = windows.each_alone(propose_key, functools.partial(self._try, layers.inside))  # type: ignore[attr-defined]
+            return jnp.mean(trial.loss), (trial, windows.pasted(x, trial.x))
 
-        (loss, proposal), gradient = jax.value_and_grad(mean_loss, has_aux=True)(_trainable(trajectory))
-        decision = decide(accept_key, proposal.energy_change)
-        new = select(decision.accepted, target.geometry.project(proposal.x_new), x)
+        (loss, (trial, new)), gradient = jax.value_and_grad(mean_loss, has_aux=True)(_trainable(trajectory))
         means = {
             "gradient": gradient,
             "loss": loss,
-            "acceptance": jnp.mean(decision.acceptance),
-            "nonfinite": jnp.mean(decision.nonfinite.astype(loss.dtype)),
+            "acceptance": jnp.mean(trial.acceptance),
+            "nonfinite": jnp.mean(trial.nonfinite.astype(loss.dtype)),
         }
         if target.sector is not None:
             before, after = (target.observables(y)[target.sector] for y in (x, new))
             means["tunnelling_rate"] = jnp.mean((before != after).astype(loss.dtype))
             means[f"{target.sector}_jump_squared"] = jnp.mean((before - after) ** 2)
         return means, new
+
+    def _try(self, layers: Trajectory, key: Key[Array, ""], target: Target, x: Field) -> Trial:
+        """A proposal of each chain, and where it goes."""
+        propose_key, accept_key = jax.random.split(key)
+        proposal = DLHMC(target, layers).propose(propose_key, State(x))
+        decision = decide(accept_key, proposal.energy_change)
+        acceptance = probability(proposal.energy_change)
+        transition = Transition(proposal.x, proposal.v, proposal.x_new, proposal.v_new, acceptance)
+        # Where the proposal is not finite A = 0, but 0 · NaN would spoil the mean over the batch.
+        loss = jnp.where(jnp.isfinite(proposal.energy_change), self.loss(target, transition), 0)
+        new = select(decision.accepted, target.geometry.project(proposal.x_new), x)
+        return Trial(loss, decision.acceptance, decision.nonfinite, jax.lax.stop_gradient(new))
 
     def _watch(self, step: Array, state: TrainState, acceptance: Array, objective: Array, usable: Array) -> TrainState:
         """Update the averages; restore after a collapse; keep good and best parameters."""
@@ -183,7 +205,7 @@ class Algorithm(eqx.Module):
         healthy = look & (guard.acceptance > _HEALTHY) & ~collapsed
         better = look & (settled > _SETTLED) & (guard.objective > guard.best_objective) & ~collapsed
         state = _seldom(healthy, lambda s: s._replace(good=_if_finite(s.trajectory, s.good)), state)
-        state = _seldom(better, lambda s: s._replace(best=_if_finite(s.trajectory, s.best)), state)
+        state = _seldom(better, lambda s: s._replace(best=_if_finite(s.average, s.best)), state)
         guard = guard._replace(best_objective=jnp.where(better, guard.objective, guard.best_objective))
         return state._replace(guard=guard)
 
@@ -205,7 +227,7 @@ class Algorithm(eqx.Module):
             rate_factor=0.5 * state.guard.rate_factor,
             restored=state.guard.restored + 1,
         )
-        return state._replace(trajectory=state.good, optimiser=fresh, guard=guard)
+        return state._replace(trajectory=state.good, average=state.good, optimiser=fresh, guard=guard)
 
 
 def _seldom(wanted: Bool[Array, ""], change: Callable[[TrainState], TrainState], state: TrainState) -> TrainState:
@@ -214,11 +236,16 @@ def _seldom(wanted: Bool[Array, ""], change: Callable[[TrainState], TrainState],
     A loop of at most one turn leaves the parameters in place, where the two branches of a `cond` would copy them all,
     several times as many as a step of Adam touches.
     """
+    # Only arrays may enter a loop: networks of a user's own hold functions, too.
+    arrays, static = eqx.partition(state, eqx.is_array)
 
     def turn(loop: tuple[Array, TrainState]) -> tuple[Array, TrainState]:
-        return jnp.zeros_like(loop[0]), change(loop[1])
+        changed = change(eqx.combine(loop[1], static))
+        return jnp.zeros_like(loop[0]), eqx.filter(changed, eqx.is_array)
 
-    return jax.lax.while_loop(lambda loop: loop[0], turn, (wanted, state))[1]
+    arrays = jax.lax.while_loop(lambda loop: loop[0], turn, (wanted, arrays))[1]
+    result: TrainState = eqx.combine(arrays, static)
+    return result
 
 
 def _if_finite(trajectory: Trajectory, fallback: Trajectory) -> Trajectory:

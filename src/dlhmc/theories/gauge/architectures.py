@@ -1,33 +1,19 @@
-"""Local layers, and leapfrog layers with covariant networks, as settings. Free of heavy imports."""
+"""Networks in windows, and leapfrog layers with covariant networks, as settings. Free of heavy imports."""
 
 import dataclasses
-import itertools
 import math
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from msgspec import Meta
 
-from dlhmc.models.architecture import Architecture, TrainingDefaults
+from dlhmc.models.architecture import Architecture, Layers, TrainingDefaults
 from dlhmc.models.dense import DenseArchitecture, Hidden
 
 if TYPE_CHECKING:
     from dlhmc.layers import Trajectory
     from dlhmc.targets import Target
 
-# Up to 3√β of the largest β; functions of the distance are prepared on a lattice of this size.
-Radii = Annotated[tuple[Annotated[float, Meta(ge=0, le=300)], ...], Meta(max_length=64)]
-
-
-def rises(numbers: tuple[float, ...]) -> bool:
-    """Each is larger than the one before."""
-    return all(a < b for a, b in itertools.pairwise(numbers))
-
-
-def require_rising(architecture: Architecture, radii: tuple[float, ...]) -> None:
-    """Refuse radii that do not rise from 0."""
-    architecture.require(
-        rises(radii) and radii[0] == 0, "radii", "distances that rise from 0, up to 64 of them up to 300"
-    )
+Block = Annotated[int, Meta(ge=2, le=300)]
 
 
 def _root(target: "Target") -> float:
@@ -37,60 +23,69 @@ def _root(target: "Target") -> float:
 
 @dataclasses.dataclass(frozen=True)
 class LocalArchitecture(Architecture):
-    """Leapfrog with a weight for the force of each plaquette, and a scale for the momenta; before training, HMC."""
+    """Leapfrog layers whose networks see a window, a block of the lattice; before training, HMC."""
 
     name: ClassVar[str] = "local"
-    meaning: ClassVar[str] = "leapfrog whose force is weighted plaquette by plaquette; it starts as HMC"
-    training: ClassVar[TrainingDefaults] = TrainingDefaults(3000, 3e-3, gamma_start=0.3, loss="leaving")
+    meaning: ClassVar[str] = "networks that act in windows, each accepted on its own; they start as HMC"
+    training: ClassVar[TrainingDefaults] = TrainingDefaults(1500, 3e-3, gamma_start=0.3, loss="leaving")
 
-    degree: Annotated[int, Meta(ge=1, le=64)] = 4
-    """degree of the polynomials that weigh the force"""
-    radii: Annotated[Radii, Meta(min_length=1)] = (0.0, 1.5, 3.0)
-    """distances at which the parameters have values; from the last on it is HMC; `0` for the same everywhere"""
-    window: Annotated[float, Meta(ge=0, le=1e300)] | None = None
-    """links farther than this from the middle of a trajectory stay as they are; 0 for none; follows β if not given"""
-    free: bool = False
-    """parameters of their own for all layers, in both directions; else the second half mirrors the first"""
-
-    def __post_init__(self) -> None:
-        """Radii rise from 0."""
-        super().__post_init__()
-        require_rising(self, self.radii)
+    leapfrog_steps: Layers = 2
+    """leapfrog layers in a trajectory"""
+    hidden: Hidden = (32, 32)
+    """sizes of the hidden layers of the networks"""
+    window: Block | None = None
+    """cells along each side of a window; follows β if not given"""
+    heads: Literal["plaquettes", "links", "paper"] = "plaquettes"
+    """what networks give: weights and pushes of plaquettes; s, q, t of links; paper: in both directions, with masks"""
 
     @classmethod
     def suits(cls, target: "Target") -> bool:
-        """Actions that are a sum over plaquettes."""
-        from dlhmc.theories.gauge.local import PlaquetteTarget
+        """Actions that are a sum over cells."""
+        from dlhmc.targets.windows import CellTarget
 
-        return isinstance(target, PlaquetteTarget)
+        return isinstance(target, CellTarget)
 
     @classmethod
     def builds(cls, trajectory: "Trajectory") -> bool:
-        """Local layers."""
-        from dlhmc.theories.gauge.local import Local
+        """Layers in windows."""
+        from dlhmc.layers import Local
 
         return isinstance(trajectory, Local)
 
     def completed(self, target: "Target") -> Self:
-        """A step that leapfrog accepts on lattices of moderate size, and a window that suits the coupling."""
-        root = _root(target)
-        # What changes fits into a disc whose area grows with β; a smaller one has no room for a link to move, and of a
-        # larger one, which does not fit into five sites, there are fewer side by side.
-        window = min(max(1.7, root), 2.4) if self.window is None else self.window
-        return dataclasses.replace(self, step_size=self.step_size or 0.45 / root, window=window)
+        """A window in which the sector fluctuates by about one unit, and a step at which leapfrog leaves it."""
+        # A block of n plaquettes holds a flux of the variance n/β. If that is small, no move of the block is accepted;
+        # if it is large, only few blocks fit, and training has to find more.
+        fits = max(2, round(1.95 * _root(target)))
+        window = min(fits, *target.sides) if self.window is None else self.window  # type: ignore[attr-defined]
+        return dataclasses.replace(self, step_size=self.step_size or 0.7, window=window)
 
     def build(self, target: "Target", key: Any) -> "Trajectory":
         """New layers; `completed` has been called."""
         import jax
 
-        from dlhmc.theories.gauge.local import Local
+        from dlhmc.layers import LinkKick, Local, Palindrome, PlaquetteKick
+        from dlhmc.networks import MLP
+        from dlhmc.targets.windows import Window, layout_for
 
-        x = jax.ShapeDtypeStruct((*target.shape, 1), target.geometry.dtype(jax.numpy.result_type(float)))
-        features = jax.eval_shape(lambda y: target.plaquette_features(y), x).shape[0]  # type: ignore[attr-defined]
-        step_size = (self.step_size or 0.1) * jax.numpy.sqrt(target.stiffness())  # type: ignore[attr-defined]
-        window = self.window or math.inf
-        shape = (self.leapfrog_steps, step_size, features, self.degree, self.radii, window)
-        return Local.start(*shape, parts=target.force_parts, free=self.free)  # type: ignore[attr-defined]
+        block, step_size = self.window or 2, self.step_size or 0.7
+        whole: Any = target.guide()
+        layout = layout_for(whole, block)
+        window = Window.of_shape(whole, layout)
+        if self.heads == "paper":
+            layers = DenseArchitecture(self.leapfrog_steps, step_size / _root(target), self.hidden)
+            return Local(layers.build(window, key), block)
+        links, cells = len(layout.inside), len(window.cells)
+        x = jax.ShapeDtypeStruct((*window.whole.shape, 1), whole.geometry.dtype(jax.numpy.result_type(float)))
+        numbers = jax.eval_shape(window.whole.cell_numbers, x).shape[0]  # type: ignore[attr-defined]
+
+        def kick(key: Any) -> PlaquetteKick | LinkKick:
+            if self.heads == "links":
+                return LinkKick(MLP(key, numbers * cells, self.hidden, 3 * links))
+            of_cell = whole.weights_per_cell + whole.pushes_per_cell
+            return PlaquetteKick(MLP(key, numbers * cells, self.hidden, of_cell * cells + 1))
+
+        return Local(Palindrome.start(kick, key, self.leapfrog_steps, step_size), block)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -22,7 +22,7 @@ from jaxtyping import Array, Bool, Complex, Float, Key
 
 from dlhmc.geometry.unitary import UnitaryMatrices, adjoint, multiply, trace
 from dlhmc.networks.contract import SQT, Network, Zeta
-from dlhmc.networks.dense import Linear
+from dlhmc.networks.linear import Linear
 from dlhmc.theories.gauge.lattice import Links, all_plaquette_loops, dimensions_of, plaquette_traces, shifted
 
 # V and two sums of loops, here and from the link before; the traces of those sums.

@@ -9,14 +9,12 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Complex, Float, Inexact, Int
+from jaxtyping import Array, Complex, Float, Inexact, Int
 
-from dlhmc.geometry.contract import Momentum
-from dlhmc.geometry.unitary import Matrices, UnitaryMatrices, adjoint, multiply, square_norm, trace, trace_of_product
+from dlhmc.geometry.unitary import Matrices, adjoint, determinant, multiply, square_norm, trace, trace_of_product
 
 Links = Complex[Array, "N N direction *site chain"]
 #: one for each pair of directions μ < ν, in the order of `planes`, and each site
@@ -60,6 +58,14 @@ def plaquette_traces(x: Links) -> Plaquettes:
 def plaquette_phases(x: Links) -> Plaquettes:
     """Im tr P."""
     return _by_plane(_imaginary_trace, x)
+
+
+def plaquette_determinants(x: Links) -> Complex[Array, "plane *site chain"]:
+    """Det P."""
+    d = dimensions_of(x)
+    u = determinant(x)
+    found = [u[mu] * shifted(u[nu], 1, mu, d) * jnp.conj(shifted(u[mu], 1, nu, d) * u[nu]) for mu, nu in planes(d)]
+    return jnp.stack(found)
 
 
 def plaquette_defects(x: Links) -> Plaquettes:
@@ -264,47 +270,3 @@ def turn(x: Links, phases: Float[Array, " d"]) -> Links:
         face = (slice(None), slice(None), mu, *(0 if axis == mu else slice(None) for axis in range(d)))
         x = x.at[face].multiply(jax.lax.complex(jnp.cos(phases[mu]), jnp.sin(phases[mu])).astype(x.dtype))
     return x
-
-
-class LatticeTransformation(eqx.Module):
-    """Centre, charge conjugation, exchange of axes, reflections and translation, one after the other."""
-
-    geometry: UnitaryMatrices
-    phases: Float[Array, " d"]
-    conjugated: Bool[Array, ""]
-    #: pairs of axes of the same length, and whether they are exchanged
-    pairs: tuple[tuple[int, int], ...] = eqx.field(static=True)
-    transposed: Bool[Array, " pair"]
-    reflected: Bool[Array, " d"]
-    shift: Int[Array, " d"]
-
-    def apply(self, x: Links, v: Momentum) -> tuple[Links, Momentum]:
-        """The transformed links and momenta."""
-        x, m = turn(x, self.phases), self.geometry.hermitian(v)
-        for chosen, step in self._steps():
-            x, m = _where(chosen, step(x, m), (x, m))
-        return translate(x, self.shift), self._components(translate(m, self.shift))
-
-    def undo(self, x: Links, v: Momentum) -> tuple[Links, Momentum]:
-        """Those that `apply` maps to these."""
-        x, m = translate(x, -self.shift), translate(self.geometry.hermitian(v), -self.shift)
-        for chosen, step in reversed(self._steps()):
-            x, m = _where(chosen, step(x, m), (x, m))
-        return turn(x, -self.phases), self._components(m)
-
-    def _steps(self) -> list[tuple[Bool[Array, ""], Callable[[Links, Links], tuple[Links, Links]]]]:
-        """Those between centre and translation, and whether they are taken; each is its own inverse."""
-        swaps = [lambda x, m, pair=pair: (transpose(x, *pair), transpose(m, *pair)) for pair in self.pairs]
-        mirrors = [functools.partial(reflect, axis=axis) for axis in range(len(self.shift))]
-        return [
-            (self.conjugated, conjugate),
-            *zip(self.transposed, swaps, strict=True),
-            *zip(self.reflected, mirrors, strict=True),
-        ]
-
-    def _components(self, m: Links) -> Momentum:
-        return self.geometry.components(1j * m)
-
-
-def _where(condition: Bool[Array, ""], yes: tuple[Links, Links], no: tuple[Links, Links]) -> tuple[Links, Links]:
-    return jnp.where(condition, yes[0], no[0]), jnp.where(condition, yes[1], no[1])

@@ -1,6 +1,7 @@
 """Studies along β: what they have in common, and that of U(2). Free of heavy imports."""
 
 import dataclasses
+import itertools
 from collections.abc import Iterator
 from typing import Annotated, Any, ClassVar
 
@@ -8,10 +9,14 @@ from msgspec import Meta
 
 from dlhmc.settings import Chains, Count, Positive, Probability
 from dlhmc.studies.study import Part, Study
-from dlhmc.theories.gauge.architectures import rises
 from dlhmc.theories.gauge.theory import Beta, Side
 
 _SECONDS_OF_TRAINING = 540.0
+
+
+def rises(numbers: tuple[float, ...]) -> bool:
+    """Each is larger than the one before."""
+    return all(a < b for a, b in itertools.pairwise(numbers))
 
 
 @dataclasses.dataclass(frozen=True)

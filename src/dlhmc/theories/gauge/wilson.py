@@ -1,24 +1,25 @@
 """The Wilson action of U(N) and SU(N) gauge fields in two, three and four dimensions, and what is measured of them."""
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Complex, Float, Key
+from numpy.typing import NDArray
 
 from dlhmc.geometry.contract import Momentum, PerChain, real_dtype, sum_sites
-from dlhmc.geometry.unitary import UnitaryMatrices, determinant
+from dlhmc.geometry.unitary import UnitaryMatrices
 from dlhmc.names import Start
-from dlhmc.numerics import rng
 from dlhmc.numerics.leaves import leaf
 from dlhmc.targets.contract import ExactDraws, Moment, Observed, Symmetry, Target
+from dlhmc.targets.windows import plaquettes_with
 from dlhmc.theories.gauge import exact, lattice
 from dlhmc.theories.gauge.draws import TorusDraws
 from dlhmc.theories.gauge.groups import SU2, Group
-from dlhmc.theories.gauge.lattice import LatticeTransformation, Links, Plaquettes
+from dlhmc.theories.gauge.lattice import Links, Plaquettes
 
 # Sizes of Wilson loops and charges that tests of exactness look at, beside the moments.
 _LOOPS = ((1, 2), (2, 2))
@@ -64,32 +65,59 @@ class Wilson(Target):
         """∂_a S = (γβ/N) Im tr(T_a M), with the sum M of the plaquettes that start with the link."""
         return self._strength(x) * self.geometry.components(lattice.plaquette_loops(x))
 
-    def plaquette_features(self, x: Links) -> Float[Array, "feature plane *site chain"]:
-        """Re tr P/N."""
-        return lattice.plaquette_traces(x)[None]
+    # What local layers need.
+
+    reach: ClassVar[int] = 1
 
     @property
-    def force_parts(self) -> int:
+    def weights_per_cell(self) -> int:
         """That along the generators of SU(N) and, for U(N), that along the unit matrix."""
         return 2 if self._has_phase else 1
+
+    @property
+    def pushes_per_cell(self) -> int:
+        """The phase of det P, where there is one."""
+        return 0 if self.group.special else 1
 
     @property
     def _has_phase(self) -> bool:
         return not self.group.special and self.group.colors > 1
 
-    def weighted_flow(self, x: Links, weights: Float[Array, "part plane *site chain"]) -> Float[Array, "..."]:
-        """The weights of the first part, and w·Im tr P of the second: all that the force needs beside the links."""
-        if not self._has_phase:
-            return weights
-        return jnp.stack([weights[0], weights[1] * lattice.plaquette_phases(x)])
+    def resized(self, sides: tuple[int, ...]) -> Self:
+        """The same action on another lattice."""
+        return type(self)(self.group, sides, self.beta, self.gamma)
 
-    def flow_force(self, x: Links, flow: Float[Array, "part plane *site chain"]) -> Momentum:
-        """The force of all plaquettes with their weights."""
-        force = self.geometry.components(lattice.plaquette_loops(x, flow[0]))
+    def cells_of(self, links: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Plaquettes that contain a link."""
+        return plaquettes_with(links)
+
+    def cell_numbers(self, x: Links) -> Float[Array, "number plane *site chain"]:
+        """Re and Im of tr P/N, and of det P for U(N) beyond U(1); for SU(2) they are real."""
+        found = [2.5 - 3 * lattice.plaquette_traces(x)]
+        if self.group != SU2:
+            found.append((2 / self.group.colors) * lattice.plaquette_phases(x))
         if self._has_phase:
-            along_one = jnp.sqrt(2 / self.group.colors).astype(flow.dtype) * lattice.curl(flow[1], self.dimensions)
-            force = force.at[-1].set(along_one)
-        return self._strength(x) * force
+            determinants = lattice.plaquette_determinants(x)
+            found += [2.5 - 3 * determinants.real, 2 * determinants.imag]
+        return jnp.stack(found)
+
+    def pushed_force(
+        self,
+        x: Links,
+        weights: Float[Array, "weight plane *site chain"],
+        pushes: Float[Array, "push plane *site chain"],
+    ) -> Momentum:
+        """The force of all plaquettes with their weights, and the curl of t along the unit matrix."""
+        force = self._strength(x) * self.geometry.components(lattice.plaquette_loops(x, weights[0]))
+        if self.group.special:
+            return force
+        along_one = lattice.curl(pushes[0], self.dimensions)
+        if not self._has_phase:
+            return force + along_one[None]
+        phases = weights[1] * lattice.plaquette_phases(x)
+        root = jnp.sqrt(2 / self.group.colors).astype(force.dtype)
+        along_one = along_one + (self._strength(x) * root) * lattice.curl(phases, self.dimensions)
+        return force.at[-1].set(along_one)
 
     def stiffness(self) -> Float[Array, ""]:
         """Half of the curvature of the action along one link of a cold configuration; γβ for U(1) in a plane."""
@@ -207,21 +235,6 @@ class Wilson(Target):
             **{f"reflection of axis {axis}": reflection(axis) for axis in range(self.dimensions)},
         }
 
-    @rng.by_chain
-    def random_transformation(self, key: Key[Array, ""]) -> LatticeTransformation:
-        """Translation, reflections, exchange of equal sides, charge conjugation and centre, each drawn at random."""
-        d = self.dimensions
-        pairs = tuple((a, b) for a, b in lattice.planes(d) if self.sides[a] == self.sides[b])
-        of_shift, of_coins, of_centre = jax.random.split(key, 3)
-        shift = jax.random.randint(of_shift, (d,), 0, jnp.asarray(self.sides))
-        coins = jax.random.bernoulli(of_coins, shape=(1 + len(pairs) + d,))
-        # The centre of SU(N) are the N-th roots of one, that of U(N) all phases.
-        roots = jax.random.randint(of_centre, (d,), 0, self.group.colors) / self.group.colors
-        phases = 2 * np.pi * (roots if self.group.special else jax.random.uniform(of_centre, (d,)))
-        return LatticeTransformation(
-            self.geometry, phases, coins[0], pairs, coins[1 : 1 + len(pairs)], coins[1 + len(pairs) :], shift
-        )
-
 
 class PlanarWilson(Wilson):
     """U(N) in two dimensions, whose determinants carry a topological charge."""
@@ -234,29 +247,17 @@ class PlanarWilson(Wilson):
     slow: ClassVar[Mapping[str, float | None]] = {"charge": 0.0, "sine_charge": 0.0}
     sector: ClassVar[str | None] = "charge"
 
-    def plaquette_determinants(self, x: Links) -> Complex[Array, "*site chain"]:
-        """Det P."""
-        u, w = determinant(x)
-        return u * lattice.shifted(w, 1, 0, 2) * jnp.conj(lattice.shifted(u, 1, 1, 2) * w)
-
     def charge(self, x: Links) -> PerChain:
         """Q = (1/2π) Σ_P arg det P, rounded to the integer that it is up to rounding errors."""
-        return jnp.round(sum_sites(jnp.angle(self.plaquette_determinants(x))) / (2 * np.pi))
+        return jnp.round(sum_sites(jnp.angle(lattice.plaquette_determinants(x))) / (2 * np.pi))
 
     def sine_charge(self, x: Links) -> PerChain:
         """(1/2π) Σ_P Im det P, which is differentiable."""
-        return sum_sites(self.plaquette_determinants(x).imag) / (2 * np.pi)
+        return sum_sites(lattice.plaquette_determinants(x).imag) / (2 * np.pi)
 
     def smooth_sector(self, x: Links) -> PerChain:
         """That of Im det P."""
         return self.sine_charge(x)
-
-    def plaquette_features(self, x: Links) -> Float[Array, "feature plane *site chain"]:
-        """Re tr P/N and, beyond U(1), Re det P."""
-        traces = super().plaquette_features(x)
-        if self.group.colors == 1:
-            return traces
-        return jnp.concatenate([traces, self.plaquette_determinants(x).real[None, None]])
 
     def observables(self, x: Links) -> dict[str, Observed]:
         """Both charges as well."""

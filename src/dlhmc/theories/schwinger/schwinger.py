@@ -36,7 +36,7 @@ from dlhmc.theories.schwinger.determinant import log_determinant
 from dlhmc.theories.schwinger.dirac import Dirac, Spinor
 from dlhmc.theories.schwinger.solver import conjugate_gradient
 from dlhmc.theories.schwinger.starts import PickedDraws
-from dlhmc.theories.u1.links import LatticeTransformation, Links
+from dlhmc.theories.u1.links import Links
 from dlhmc.theories.u1.wilson import U1
 
 # What changes when time and space are exchanged: fermions are antiperiodic in time.
@@ -158,6 +158,10 @@ class Schwinger(U1):
         """The same without fermions, of which there are exact draws."""
         return U1(self.lattice, self.beta)
 
+    def guide(self) -> U1:
+        """The gauge action."""
+        return self.quenched()
+
     def marginal(self) -> Self:
         """The same, with the determinant in place of pseudofermions, or with so many that their noise is small."""
         return self.split(ratio_chain(self.ratio_masses), keeps_determinant=not self.ratio_masses)
@@ -176,14 +180,6 @@ class Schwinger(U1):
             ratio_masses=self.ratio_masses,
             expected_charge_squared=self.expected_charge_squared,
             keeps_determinant=keeps_determinant,
-        )
-
-    def charge_variance(self, dtype: jnp.dtype) -> Float[Array, ""]:
-        """As given, or that of the gauge theory: fermions make it smaller, by how much depends on their mass."""
-        return (
-            super().charge_variance(dtype)
-            if self.expected_charge_squared is None
-            else jnp.asarray(self.expected_charge_squared, dtype)
         )
 
     def slow_variance(self, name: str) -> float | None:
@@ -337,9 +333,3 @@ class Schwinger(U1):
     def symmetries(self) -> dict[str, Symmetry]:
         """Those of the gauge theory that leave time as it is."""
         return {name: symmetry for name, symmetry in super().symmetries().items() if name not in _TURNS}
-
-    @rng.by_chain
-    def random_transformation(self, key: Key[Array, ""]) -> LatticeTransformation:
-        """Translations, reflections and charge conjugation."""
-        every = super().random_transformation(key)
-        return LatticeTransformation(every.shift, every.conjugate, every.reflected, None)

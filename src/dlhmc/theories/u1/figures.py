@@ -36,7 +36,6 @@ from dlhmc.report.layers import ENERGY, Batch, Way, after, profile_chart, profil
 from dlhmc.report.sampling import SampledRun
 from dlhmc.theories.gauge.figures import GaugeFigures
 from dlhmc.theories.u1 import exact
-from dlhmc.theories.u1.defect import Defect
 from dlhmc.theories.u1.links import Links, plaquettes
 from dlhmc.theories.u1.theory import U1Settings, U1Theory
 from dlhmc.theories.u1.wilson import U1
@@ -163,7 +162,7 @@ class U1Figures(Figures):
         return [
             profile_chart(curves, f"Along the layers, {where}", remark),
             profile_film(trained.curves, f"Layer by layer, {where}"),
-            tunnelling_film(trained, where, has_defect=isinstance(batch.trajectory, Defect)),
+            tunnelling_film(trained, where),
         ]
 
 
@@ -241,12 +240,10 @@ def _followed(batch: Batch, way: Way) -> Followed:
     return Followed(curves, np.roll(found["angles"][..., best], middle, axis=(1, 2)), int(change[best]))
 
 
-def tunnelling_film(trajectory: Followed, where: str, *, has_defect: bool) -> Film:
+def tunnelling_film(trajectory: Followed, where: str) -> Film:
     """All plaquettes of one trajectory, from where they are farthest from rest."""
-    middle = tuple(side // 2 for side in trajectory.angles.shape[1:])
-    marked = [(middle[0], middle[1])] if has_defect else []
     frames = [
-        Frame(after(layer), maps=[HeatMap("x_{P}", field.round(4).tolist(), marked)])
+        Frame(after(layer), maps=[HeatMap("x_{P}", field.round(4).tolist(), [])])
         for layer, field in enumerate(trajectory.angles)
     ]
     tunnels = trajectory.change != 0
@@ -255,7 +252,7 @@ def tunnelling_film(trajectory: Followed, where: str, *, has_defect: bool) -> Fi
         "tunnelling",
         f"A {'tunnelling ' if tunnels else ''}trajectory, {where}",
         "Plaquette angles x_{P} of one configuration, plaquette (0, 0) in the middle, before, during and after a "
-        f"trajectory that {what}.{' Outlined: the defect, through which flux enters.' if has_defect else ''}",
+        f"trajectory that {what}.",
         frames,
         colour_label="x_{P}",
         first=int(np.argmax(np.abs(trajectory.angles).max(axis=(1, 2)))),

@@ -9,7 +9,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Complex, Float, Int
+from jaxtyping import Array, Complex, Float, Int
 
 from dlhmc.geometry.torus import TWO_PI, wrap_angle
 from dlhmc.machine.devices import lattice_is_split
@@ -109,42 +109,6 @@ def transpose(x: Links) -> Links:
 def rotate(x: Links) -> Links:
     """A quarter turn (i, j) → (−j, i) on a square lattice."""
     return reflect(transpose(x), 0)
-
-
-class LatticeTransformation(eqx.Module):
-    """Transposition (squares only), reflections, translation and charge conjugation, one after the other."""
-
-    shift: Int[Array, "2"]
-    conjugate: Bool[Array, ""]
-    reflected: tuple[Bool[Array, ""], Bool[Array, ""]]
-    transposed: Bool[Array, ""] | None
-
-    def apply(self, x: Links, v: Links) -> tuple[Links, Links]:
-        """The transformed links and momenta."""
-        return self._apply(x), self._apply(v)
-
-    def undo(self, x: Links, v: Links) -> tuple[Links, Links]:
-        """Those that `apply` maps to these."""
-        return self._undo(x), self._undo(v)
-
-    def _apply(self, field: Links) -> Links:
-        if self.transposed is not None:
-            field = jnp.where(self.transposed, transpose(field), field)
-        for axis in (0, 1):
-            field = jnp.where(self.reflected[axis], reflect(field, axis), field)
-        return self._sign(field.dtype) * translate(field, self.shift)
-
-    def _undo(self, field: Links) -> Links:
-        """Each step is its own inverse, but for the translation."""
-        field = self._sign(field.dtype) * translate(field, -self.shift)
-        for axis in (1, 0):
-            field = jnp.where(self.reflected[axis], reflect(field, axis), field)
-        if self.transposed is not None:
-            field = jnp.where(self.transposed, transpose(field), field)
-        return field
-
-    def _sign(self, dtype: jnp.dtype) -> Float[Array, ""]:
-        return jnp.where(self.conjugate, -1, 1).astype(dtype)
 
 
 def from_plaquettes(p: Plaquettes, holonomies: Float[Array, "2 chain"]) -> Links:

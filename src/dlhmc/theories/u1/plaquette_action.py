@@ -5,21 +5,22 @@ Links are angles x[μ, i, j, chain], with U_μ(n) = e^{i x_μ(n)} at the site n 
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
+from numpy.typing import NDArray
 
 from dlhmc.geometry.contract import PerChain, sum_sites
 from dlhmc.geometry.torus import TWO_PI, Torus, wrap_angle
 from dlhmc.names import Start
 from dlhmc.numerics import rng, trig
 from dlhmc.targets.contract import Moment, Symmetry, Target
+from dlhmc.targets.windows import plaquettes_with
 from dlhmc.theories.u1.links import (
-    LatticeTransformation,
     Links,
     Plaquettes,
     curl,
@@ -35,7 +36,7 @@ from dlhmc.theories.u1.links import (
 class PlaquetteAction(Target):
     """p(x) ∝ e^{−Σ_P s(x_P)} for any periodic s: a subclass has `plaquette_action`, and whatever couplings it needs.
 
-    Charges, hits, defect layers and the charge loss work for all of them.
+    Charges, hits, local layers and the charge loss work for all of them.
     """
 
     moments: ClassVar[Mapping[str, Moment]] = {
@@ -60,10 +61,6 @@ class PlaquetteAction(Target):
         """s″(0): plaquettes fluctuate by about its inverse root."""
         origin = jnp.zeros((), jnp.result_type(float))
         return jax.grad(lambda a: self.plaquette_force(a[None, None, None])[0, 0, 0])(origin)
-
-    def charge_variance(self, dtype: jnp.dtype) -> Float[Array, ""]:
-        """About ⟨Q²⟩: that of independent Gaussian plaquettes."""
-        return self.volume / (4 * np.pi**2 * self.stiffness().astype(dtype))
 
     @property
     def geometry(self) -> Torus:
@@ -102,22 +99,30 @@ class PlaquetteAction(Target):
         """Q_R."""
         return self.sine_charge(x)
 
-    def plaquette_features(self, x: Links) -> Float[Array, "1 x t chain"]:
-        """cos x_P, which does not know the orientation."""
-        return trig.cos(plaquettes(x))[None]
+    # What local layers need.
 
-    @property
-    def force_parts(self) -> int:
-        """It is a number."""
-        return 1
+    reach: ClassVar[int] = 1
+    weights_per_cell: ClassVar[int] = 1
+    pushes_per_cell: ClassVar[int] = 1
 
-    def weighted_flow(self, x: Links, weights: Float[Array, "1 x t chain"]) -> Plaquettes:
-        """w·s′(x_P)."""
-        return weights[0] * self.plaquette_force(plaquettes(x))
+    @abstractmethod
+    def resized(self, sides: tuple[int, ...]) -> Self:
+        """The same action on another lattice."""
 
-    def flow_force(self, x: Links, flow: Plaquettes) -> Links:
-        """The force of Σ_P w_P s(x_P), the weights held fixed."""
-        return curl(flow)
+    def cells_of(self, links: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Plaquettes that contain a link."""
+        return plaquettes_with(links)[0]
+
+    def cell_numbers(self, x: Links) -> Float[Array, "2 x t chain"]:
+        """Sine and cosine of x_P, shifted and scaled."""
+        sine, cosine = trig.sin_cos(plaquettes(x))
+        return jnp.stack([2 * sine, 2.5 - 3 * cosine])
+
+    def pushed_force(
+        self, x: Links, weights: Float[Array, "1 x t chain"], pushes: Float[Array, "1 x t chain"]
+    ) -> Links:
+        """The curl of w·s′(x_P) + t: the density of the charge is x_P."""
+        return curl(weights[0] * self.plaquette_force(plaquettes(x)) + pushes[0])
 
     def plaquette(self, x: Links) -> PerChain:
         """The average plaquette (1/V) Σ_P cos x_P."""
@@ -174,13 +179,3 @@ class PlaquetteAction(Target):
             table["reflection of the diagonal"] = Symmetry(lambda _, x: transpose(x), charges)
             table["rotation"] = Symmetry(lambda _, x: rotate(x))
         return table
-
-    @rng.by_chain
-    def random_transformation(self, key: Key[Array, ""]) -> LatticeTransformation:
-        """A uniform element of the group of translations, reflections, charge conjugation, on squares transposition."""
-        shift_key, sign_key = jax.random.split(key)
-        shift = jax.random.randint(shift_key, (2,), 0, jnp.asarray(self.lattice))
-        conjugate, first, second, swap = jax.random.bernoulli(sign_key, shape=(4,))
-        return LatticeTransformation(
-            shift, conjugate, (first, second), swap if self.lattice[0] == self.lattice[1] else None
-        )

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from dlhmc.comparison.settings import CompareSettings
     from dlhmc.geometry.contract import Field
     from dlhmc.kernels import Kernel
-    from dlhmc.models.architecture import Architecture
     from dlhmc.report.figures import Figures
     from dlhmc.studies.study import Preset
     from dlhmc.targets import Target
@@ -164,7 +163,7 @@ class U1Theory(FlowedTheory):
     name: ClassVar[str] = "u1"
     title: ClassVar[str] = "U(1) gauge theory"
     settings: ClassVar[type[TargetSettings]] = U1Settings
-    network: ClassVar[str] = "defect"
+    network: ClassVar[str] = "local"
     moves: ClassVar[type[Moves]] = Hits
     schedules: ClassVar[type[CouplingSchedules]] = BetaSchedule
     rivals: ClassVar[type[Rivals]] = HmcWithHits
@@ -216,12 +215,6 @@ class U1Theory(FlowedTheory):
         beta = float(str(target.beta))
         fine = min(sides) >= 2 and 0 < beta <= 10_000 and float(target.gamma) == 1
         return U1Settings(sides, beta) if fine else None
-
-    def architectures(self) -> "Mapping[str, type[Architecture]]":
-        """Layers around a defect, alone or with networks, and those that weigh plaquettes."""
-        from dlhmc.theories.u1.architectures import DefectArchitecture, PatchArchitecture, WeightedArchitecture
-
-        return {kind.name: kind for kind in (DefectArchitecture, PatchArchitecture, WeightedArchitecture)}
 
     def losses(self) -> Mapping[str, NamedLoss]:
         """The paper's."""

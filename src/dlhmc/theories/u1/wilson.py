@@ -40,6 +40,10 @@ class U1(PlaquetteAction):
         self.lattice = lattice
         self.beta, self.gamma = leaf(beta), leaf(gamma)
 
+    def resized(self, sides: tuple[int, ...]) -> "U1":
+        """The same action on another lattice."""
+        return U1((sides[0], sides[1]), self.beta, self.gamma)
+
     def _coupling(self, dtype: jnp.dtype) -> Float[Array, ""]:
         return self.beta.astype(dtype) * self.gamma.astype(dtype)
 
@@ -56,11 +60,6 @@ class U1(PlaquetteAction):
     def stiffness(self) -> Float[Array, ""]:
         """γβ."""
         return self.beta * self.gamma
-
-    def charge_variance(self, dtype: jnp.dtype) -> Float[Array, ""]:
-        """That of Gaussian plaquettes, with the next term in 1/β."""
-        beta = self.stiffness().astype(dtype)
-        return self.volume / (4 * np.pi**2 * beta) * (1 + 0.5 / beta)
 
     # Ground truth.
 
