@@ -125,12 +125,13 @@ class Layout:
         return np.where(self.moving, np.cumsum(self.moving).reshape(self.moving.shape) - 1, 0).ravel()
 
     @functools.cached_property
-    def _steps(self) -> NDArray[np.int64]:
+    def _steps(self) -> NDArray[np.int32]:
         """From the place to the sites of all links of all patches, [axis, link, window]."""
         starts = [[k * side // n for k in range(n)] for side, n in zip(self.sides, self.numbers, strict=True)]
         starts_of_windows = np.array(list(itertools.product(*starts))).T
         site = np.indices(self.moving.shape)[1:].reshape(len(self.sides), -1)
-        return site[:, :, None] + starts_of_windows[:, None, :]
+        steps = site[:, :, None] + starts_of_windows[:, None, :]
+        return steps.astype(np.int32)
 
     @functools.cached_property
     def _sources(self) -> NDArray[np.int64]:
@@ -144,7 +145,7 @@ class Layout:
 
     def cut(self, place: Place, field: Float[Array, "..."]) -> Float[Array, "..."]:
         """All patches of a field whose last axes are directions, sites and chains: […, link, window, chain]."""
-        direction = np.indices(self.moving.shape)[0].reshape(-1, 1)
+        direction = np.indices(self.moving.shape, np.int32)[0].reshape(-1, 1)
         row = jnp.asarray(direction)
         for step, side, at in zip(self._steps, self.sides, place, strict=True):
             row = row * side + (step + at) % side
@@ -153,7 +154,7 @@ class Layout:
 
     def paste(self, place: Place, field: Float[Array, "..."], moved: Float[Array, "..."]) -> Float[Array, "..."]:
         """The field with what has moved in all windows, […, moving link, window, chain]."""
-        back = np.ix_(*(np.arange(side) for side in self.sides))
+        back = np.ix_(*(np.arange(side, dtype=np.int32) for side in self.sides))
         at = tuple((site - origin) % side for site, origin, side in zip(back, place, self.sides, strict=True))
         source = jnp.asarray(self._sources)[(slice(None), *at)].ravel()
         found = moved.reshape(*moved.shape[:-3], -1, moved.shape[-1])
