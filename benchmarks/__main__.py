@@ -21,7 +21,7 @@ class Options:
     rounds: int = 7
     """how often everything is measured in turn; the fastest counts"""
     only: str | None = None
-    """one part alone: steps, networks, groups or fermions"""
+    """one part alone: steps, samplers, networks, groups or fermions"""
     scaling: tyro.conf.FlagCreatePairsOff[bool] = False
     """measure throughput with 1, 2 and 4 devices and processes instead"""
     json: tyro.conf.FlagCreatePairsOff[bool] = False

@@ -4,7 +4,6 @@ Everything is measured in turn, several rounds over, and the fastest round of ea
 from one run, because machines are shared and noisy.
 """
 
-import dataclasses
 import platform
 from collections.abc import Callable
 from pathlib import Path
@@ -22,16 +21,14 @@ from benchmarks import fermion_bench, gauge_bench, network_bench
 from benchmarks.chunks import sampling_chunk
 from benchmarks.stopwatch import Contestant, fastest
 from dlhmc.errors import UserError
-from dlhmc.kernels import DLHMC, HMC, Kernel
-from dlhmc.models.architecture import Architecture
+from dlhmc.kernels import DLHMC, HMC, Exact, Kernel
 from dlhmc.numerics import trig
 from dlhmc.runs.sampling import Sampler
 from dlhmc.runs.settings import SampleAmounts
 from dlhmc.storage import tables
 from dlhmc.targets.contract import ExactDraws
 from dlhmc.theories.gauge.architectures import LocalArchitecture
-from dlhmc.theories.gauge.radial import default_radii
-from dlhmc.theories.u1.architectures import DefectArchitecture, PatchArchitecture
+from dlhmc.theories.u1.hits import InstantonHits
 from dlhmc.theories.u1.wilson import U1
 
 LATTICE = (16, 16)
@@ -41,9 +38,6 @@ STEPS = 20
 CHAINS = (128, 1)
 
 OURS = "dlhmc, all of a trajectory"
-DEFECT = "the same with defect layers"
-PATCH = "the same with defect layers and patch networks"
-LOCAL = "the same with local layers"
 BARE = "bare scan of the leapfrog arithmetic"
 BLACKJAX = "BlackJAX, written the obvious way"
 NUMPY = "NumPy loop"
@@ -85,6 +79,34 @@ def _steps(rounds: int, console: Console) -> Measured:
     return _report(times, limits, rounds), {"microseconds": times, "limits": limits._asdict()}
 
 
+def _samplers(rounds: int, console: Console) -> Measured:
+    """A step of each sampler of U(1), networks in windows among them."""
+    target, chains, steps = U1(LATTICE, BETA), CHAINS[0], 100
+    windows = LocalArchitecture().completed(target)
+    hmc = HMC(target, STEP_SIZE, STEPS)
+    kernels: dict[str, Kernel] = {
+        f"HMC, {STEPS} leapfrog steps": hmc,
+        "the same and an instanton hit": InstantonHits(hmc, 1),
+        f"networks in windows of {windows.window}×{windows.window}, {windows.leapfrog_steps} layers": DLHMC(
+            target, windows.build(target, jax.random.key(0))
+        ),
+        "an exact draw": Exact(target, target.exact_draws()),
+    }
+    amounts = SampleAmounts(chains=chains, chunk=steps, start="exact")
+    with console.status("measuring samplers …"):
+        contestants = {k: Contestant(sampling_chunk(Sampler(kernel), amounts), steps) for k, kernel in kernels.items()}
+        times = {name: 1e6 * seconds / chains for name, seconds in fastest(contestants, rounds).items()}
+    rows = [[name, f"{time:.3g}"] for name, time in times.items()]
+    text = f"""## Samplers
+
+Microseconds of a step of one of {chains} chains, {LATTICE[0]}×{LATTICE[1]}, β = {BETA:g}, float32, with observables
+and records; the fastest of {rounds} rounds. Networks take the same time before and after training.
+
+{tables.markdown(["", "µs"], rows)}
+"""
+    return text, times
+
+
 def _networks(rounds: int, console: Console) -> Measured:
     with console.status("measuring networks …"):
         rates = network_bench.measure(network_bench.PAPER, rounds)
@@ -112,6 +134,7 @@ def _fermions(rounds: int, console: Console) -> Measured:
 #: what `--only` chooses from
 PARTS: dict[str, Callable[[int, Console], Measured]] = {
     "steps": _steps,
+    "samplers": _samplers,
     "networks": _networks,
     "groups": _groups,
     "fermions": _fermions,
@@ -127,22 +150,13 @@ def _contestants(chains: int) -> dict[str, Contestant]:
     """All start in equilibrium; long enough calls to time, about 50 ms each."""
     target = U1(LATTICE, BETA)
     x = _draw(target.exact_draws(), chains)
-    trajectories, radii = max(2, 2560 // chains), default_radii(8.0)
+    trajectories = max(2, 2560 // chains)
     return {
         OURS: _ours(HMC(target, STEP_SIZE, STEPS), chains, trajectories),
-        DEFECT: _ours(_learned(target, DefectArchitecture(radii=radii)), chains, trajectories),
-        PATCH: _ours(_learned(target, PatchArchitecture(radii=radii)), chains, trajectories),
-        LOCAL: _ours(_learned(target, LocalArchitecture()), chains, trajectories),
         BARE: _bare(target, x, trajectories * STEPS),
         BLACKJAX: _blackjax(x, trajectories),
         NUMPY: _numpy(np.asarray(x), 10 if chains > 1 else 200),
     }
-
-
-def _learned(target: U1, architecture: Architecture) -> DLHMC:
-    """A kernel with as many layers as HMC has steps, not trained."""
-    architecture = dataclasses.replace(architecture, leapfrog_steps=STEPS, step_size=STEP_SIZE)
-    return DLHMC(target, architecture.completed(target).build(target, jax.random.key(0)))
 
 
 def _ours(kernel: Kernel, chains: int, trajectories: int) -> Contestant:

@@ -10,13 +10,13 @@ import jax.numpy as jnp
 from rich.console import Console
 
 from benchmarks.stopwatch import Contestant, fastest
-from dlhmc.api.loading import load_kernel
-from dlhmc.kernels import HMC, Kernel
+from dlhmc.api.building import build_trajectory
+from dlhmc.kernels import DLHMC, HMC, Kernel
 from dlhmc.storage import tables
 from dlhmc.theories.schwinger.schwinger import Schwinger
 
 SIDES = (8, 16, 24, 32)
-BETA, MASS, MODEL = 7.0, 0.0, "u1-b7"
+BETA, MASS = 7.0, 0.0
 STEP_SIZE, STEPS, CHAINS = 0.08, 8, 8
 
 
@@ -34,7 +34,8 @@ def measure(rounds: int, console: Console, sides: tuple[int, ...] = SIDES) -> di
     for side in sides:
         with console.status(f"measuring fermions on {side}×{side} …"):
             target = Schwinger((side, side), BETA, MASS)
-            kernels: dict[str, Kernel] = {"HMC": HMC(target, STEP_SIZE, STEPS), "proposal": load_kernel(MODEL, target)}
+            learned = DLHMC(target, build_trajectory(target, "local"))
+            kernels: dict[str, Kernel] = {"HMC": HMC(target, STEP_SIZE, STEPS), "proposal": learned}
             for name, cost in _costs(target, kernels, rounds).items():
                 found[name][side] = cost
     return found
@@ -79,9 +80,9 @@ def report(found: dict[str, dict[int, Cost]], rounds: int) -> str:
     return f"""## Dynamical fermions
 
 The Schwinger model at β = {BETA:g}, m = {MASS:g}, float32, {CHAINS} chains, numbers of one chain: an HMC trajectory of
-{STEPS} steps of {STEP_SIZE:g}, each with {Schwinger.inner_steps} of the gauge force, and a proposal of `{MODEL}` with
-its determinant in double precision. CPU time, the fastest of {rounds} rounds; applications of Â or Â†, all of them;
-the memory of the compiled step beside its state.
+{STEPS} steps of {STEP_SIZE:g}, each with {Schwinger.inner_steps} of the gauge force, and one of networks in
+windows with its determinant in double precision. CPU time, the fastest of {rounds} rounds; applications of Â or Â†,
+all of them; the memory of the compiled step beside its state.
 
 {tables.markdown(header, rows)}
 """

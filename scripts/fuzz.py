@@ -517,7 +517,7 @@ def configurations(path: Path) -> Iterator[Subject]:
     path.mkdir()
     kinds: dict[Any, dict[str, Any]] = {
         SamplePlan: {},
-        TrainPlan: {"radii": (0.0, 1.0)},
+        TrainPlan: {"hidden": (4, 4)},
         ComparePlan: {"model": ("a",)},
         StudyPlan: {"betas": (2.0,), "budgets": (1.0,)},
     }
@@ -535,8 +535,7 @@ def configurations(path: Path) -> Iterator[Subject]:
 TARGET = U1Settings((4, 4), 2.0)
 NETWORKS: dict[str, dict[str, Any]] = {
     "dense": {"hidden": (4,)},
-    "defect": {"radii": (0.0, 1.0, 2.0)},
-    "patch": {"radii": (0.0, 1.0, 2.0), "hidden": (4,), "window": 3},
+    "local": {"hidden": (4,)},
 }
 
 
@@ -551,7 +550,7 @@ def model_file(file: Path, network: str) -> None:
 
     like = eqx.filter_eval_shape(lambda: architecture.build(target, jax.random.key(0)))
     trajectory = jax.tree.map(lambda leaf: drawn(leaf) if isinstance(leaf, jax.ShapeDtypeStruct) else leaf, like)
-    described = describe(architecture, {"name": "u1"} | dataclasses.asdict(TARGET), symmetric=False)
+    described = describe(architecture, {"name": "u1"} | dataclasses.asdict(TARGET))
     save(file, trajectory, described | {"training": {"steps": 1}})
 
 
@@ -662,7 +661,7 @@ def begun(kind: str, settings: Mapping[str, Any], path: Path) -> str:
 def trained(path: Path) -> Iterator[Subject]:
     """Every file of a training run."""
     identity = begun("train", TrainPlan.from_table(damage.TRAIN).table(), path)
-    model_file(path / "model.npz", "defect")
+    model_file(path / "model.npz", "local")
     figures = {"loss": -0.5, "acceptance": 0.5, "steps": 20, "seconds": 1.0, "nonfinite_rejected": 0}
     figures |= {"nonfinite_fraction": 0.0, "warnings": ["w"], "model_sha256": fingerprint(path / "model.npz")}
     write_json(path / "summary.json", figures, identity)

@@ -43,9 +43,8 @@ def learned(target: Target, network: str) -> Kernel:
 KERNELS: dict[str, tuple[Callable[[], Kernel], int]] = {
     "covariant": (lambda: learned(wilson("su2", (4, 4), 4.0), "covariant"), 4000),
     "dense": (lambda: learned(dlhmc.U1((8, 8), 5.0), "dense"), 512),
-    "local": (lambda: dlhmc.load_kernel("u1-local-b7", dlhmc.U1((16, 16), 7.0)), 512),
+    "local": (lambda: learned(dlhmc.U1((16, 16), 7.0), "local"), 512),
     "local-u2": (lambda: learned(wilson("u2", (16, 16), 12.0), "local"), 64),
-    "defect": (lambda: dlhmc.load_kernel("u1-b7", dlhmc.U1((16, 16), 7.0)), 512),
     "hmc-u1": (lambda: HMC(dlhmc.U1((16, 16), 7.0), 0.1, 10), 512),
     "hmc-u2": (lambda: HMC(wilson("u2", (16, 16), 12.0), 0.1, 5), 128),
     "hmc-su3": (lambda: HMC(wilson("su3", (4, 4, 4, 4), 5.7), 0.05, 5), 16),

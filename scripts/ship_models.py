@@ -1,71 +1,55 @@
-"""Put models into the package with what was measured: those of a reproduction, or the one that a run samples with.
+"""Train the models that come with the package, u1-b2 … u1-b7, and put them there with what was measured.
 
-dlhmc reproduce --preset cpu --out OUT
-python scripts/ship_models.py OUT
-
-dlhmc sample --model RUN --lattice 16 16 --chains 128 --trajectories 2000 --out SAMPLES
-python scripts/ship_models.py SAMPLES NAME
+python scripts/ship_models.py --out runs/shipped
 """
 
+import argparse
 import dataclasses
-import json
-import sys
-import tomllib
+import shutil
 from pathlib import Path
 from typing import Any
 
+from rich.console import Console
+
 from dlhmc.models.model import Model, describe, save
-from dlhmc.report.comparisons import ComparedRun
-from dlhmc.theories import registry
+from dlhmc.plans.sampling import SamplePlan
+from dlhmc.plans.training import TrainPlan
+from dlhmc.storage.files import parse_json, read_text
 from dlhmc.theories.u1.theory import U1Theory
 
-
-def main(out: Path, folder: Path) -> None:
-    """One file for each coupling and number of layers."""
-    for path in sorted(out.glob("compare-b*")):
-        comparison = ComparedRun.open(path)
-        for entry in comparison.of_kind("model"):
-            model = Model.open(str(out / Path(entry.model or "").name))
-            theory, _ = model.target_settings
-            measured = {
-                "acceptance": entry.acceptance,
-                "plaquette": dict(entry.observables["plaquette"]),
-                "charge_squared": dict(entry.observables["charge_squared"]),
-                "tau_int_charge": dict(entry.tau_int["charge"]),
-                "tau_int_sine_charge": dict(entry.tau_int["sine_charge"]),
-                "chains": comparison.results.chains,
-                "trajectories": entry.trajectories,
-            }
-            # The name of a model says its number of layers, if that is not the default.
-            is_default = entry.leapfrog_steps == type(model.architecture)().leapfrog_steps
-            layers = "" if is_default else f"-n{entry.leapfrog_steps}"
-            name = f"{theory}-b{comparison.results.target['beta']:g}{layers}.npz"
-            ship(model, measured, folder / name)
+BETAS = (2.0, 3.0, 4.0, 5.0, 6.0, 7.0)
+LATTICE = (16, 16)
+SAMPLE: dict[str, Any] = {"lattice": LATTICE, "chains": 128, "trajectories": 2000, "warmup": 100}
+MEASURED = ("acceptance", "plaquette", "charge_squared", "tau_int_charge", "chains", "trajectories", "lattice")
 
 
-def ship(model: Model, measured: dict[str, Any], path: Path) -> None:
-    """A file with the trained layers, what they were trained for, and what was measured with them."""
-    theory, settings = model.target_settings
-    target = {"name": theory} | dataclasses.asdict(settings)
-    described = describe(model.architecture, target, symmetric=model.description["symmetric"])
-    more = {"training": model.description["training"], "measured": measured}
-    save(path, model.trajectory(settings.build()), described | more)
+def ship(beta: float, out: Path, console: Console) -> None:
+    """Networks in windows with all defaults, sampled without HMC between."""
+    name = f"{U1Theory.name}-b{beta:g}"
+    trained, sampled = out / f"train-{name}", out / f"sample-{name}"
+    for path in (trained, sampled):
+        shutil.rmtree(path, ignore_errors=True)
+    settings: dict[str, Any] = {"target": U1Theory.name, "beta": beta}
+    TrainPlan.from_table(settings | {"network": "local", "lattice": LATTICE}).run(trained, console)
+    SamplePlan.from_table(settings | SAMPLE | {"model": str(trained), "alternate": 0}).run(sampled, console)
+    summary, model = parse_json(read_text(sampled / "summary.json")), Model.open(str(trained))
+    theory, target = model.target_settings
+    described = describe(model.architecture, {"name": theory} | dataclasses.asdict(target))
+    more = {"training": model.description["training"], "measured": {key: summary[key] for key in MEASURED}}
+    save(U1Theory.models / f"{name}.npz", model.trajectory(target.build()), described | more)
+    tau = summary["tau_int_charge"]
+    console.print(f"{name}: acceptance {summary['acceptance']:.3f}, τ_int(Q) {tau}")
 
 
-def ship_one(samples: Path, name: str) -> None:
-    """The model that a run sampled with."""
-    summary = json.loads((samples / "summary.json").read_text())
-    model = Model.open(tomllib.loads((samples / "config.toml").read_text())["model"])
-    names = ("acceptance", "plaquette", "charge_squared", "tau_int_charge", "chains", "trajectories", "lattice")
-    folder = registry.theory(model.target_settings[0]).models
-    if folder is None:
-        raise SystemExit(f"no models come with the theory {model.target_settings[0]}")
-    folder.mkdir(exist_ok=True)
-    ship(model, {key: summary[key] for key in names}, folder / f"{name}.npz")
+def main() -> None:
+    """All of them, or those of some couplings."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, required=True, help="folder for the runs")
+    parser.add_argument("--betas", type=float, nargs="+", default=BETAS)
+    options = parser.parse_args()
+    for beta in options.betas:
+        ship(beta, options.out, Console())
 
 
 if __name__ == "__main__":
-    if len(sys.argv) == 3:
-        ship_one(Path(sys.argv[1]), sys.argv[2])
-    else:
-        main(Path(sys.argv[1]), U1Theory.models)
+    main()
