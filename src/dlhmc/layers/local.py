@@ -11,13 +11,16 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Key
+from numpy.typing import NDArray
 
 from dlhmc.geometry.contract import Field, Momentum
 from dlhmc.layers.contract import Phase, Trajectory
 from dlhmc.layers.palindrome import Impulse, Kick
+from dlhmc.networks.mlp import MLP
 from dlhmc.targets.contract import Target
-from dlhmc.targets.windows import Window, Windows
+from dlhmc.targets.windows import Window, Windows, layout_for
 
 #: numbers of all cells of a window, one after the other → what a kick makes of them
 CellNetwork = Callable[[Float[Array, "in chain"]], Float[Array, "out chain"]]
@@ -30,7 +33,7 @@ class PlaquetteKick(Kick):
     push is the curl of t. All of it is gauge covariant. √β stands for the root of the stiffness.
     """
 
-    network: CellNetwork
+    network: CellNetwork | MLP
 
     def __call__(self, target: Target, x: Field) -> Impulse:
         """S, and the force with weights and pushes."""
@@ -41,6 +44,25 @@ class PlaquetteKick(Kick):
         of_cells = found[:-1].reshape(-1, cells, chains)
         weights, pushes = jnp.split(of_cells, [window.weights_per_cell])
         return Impulse(found[-1], window.pushed_force(x, weights, _root(window, x) * pushes))
+
+    def grown(self, old: Window, new: Window) -> "PlaquetteKick":
+        """For a larger window: the new cells are not seen yet, and are pushed as the nearest of the old ones.
+
+        A push that is the same in two cells does nothing to the link between them, so that the links that are free now
+        move as in HMC, and the others as before.
+        """
+        if not isinstance(self.network, MLP):
+            raise TypeError("only networks of this package know how to see a larger window")
+        nearest, is_old = _nearest(old, new)
+        numbers = self.network.layers[0].weight.shape[-1] // len(old.cells)
+        heads = old.weights_per_cell + old.pushes_per_cell
+
+        def each(number: int, cells: NDArray[np.int64]) -> NDArray[np.int64]:
+            return np.concatenate([np.where(cells >= 0, cells + k * len(old.cells), -1) for k in range(number)])
+
+        outputs = np.append(each(heads, nearest), heads * len(old.cells))
+        network = self.network.rewired(each(numbers, np.where(is_old, nearest, -1)), outputs)
+        return PlaquetteKick(network)
 
 
 class LinkKick(Kick):
@@ -94,6 +116,12 @@ class Local(Trajectory):
         ends = self._ends(self.inside.layer_by_layer, windows, v)
         return jax.vmap(lambda end: _pasted(windows, v, end))(ends)
 
+    def grown(self, target: Target, block: int) -> "Local":
+        """For larger windows, to go on training there."""
+        old, new = (Window.of_shape(target, layout_for(target, size)) for size in (self.block, block))
+        inside: Any = self.inside
+        return Local(eqx.tree_at(lambda it: it.kicks, inside, inside.kicks.grown(old, new)), block)
+
     def _everywhere(self, run: Any, target: Target, x: Field, v: Momentum) -> Phase:
         windows = Windows.at_origin(target, self.block, x)
         return _pasted(windows, v, self._ends(run, windows, v))
@@ -105,6 +133,15 @@ class Local(Trajectory):
 def _pasted(windows: Windows, v: Momentum, end: Phase) -> Phase:
     x, v = windows.pasted(windows.x, end.x), windows.pasted(v, end.v)
     return Phase(x, v, jnp.sum(end.log_jacobian, axis=-2))
+
+
+def _nearest(old: Window, new: Window) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """For each cell of the new window the nearest of the old one in its middle, and whether it is that very cell."""
+    (before, planes_before), (now, planes) = old.places_of_cells(), new.places_of_cells()
+    middle = (new.layout.block - old.layout.block) // 2
+    apart = np.sum((now[:, None] - middle - before[None]) ** 2, axis=2)
+    apart = np.where(planes[:, None] == planes_before[None], apart, np.iinfo(np.int64).max)
+    return np.argmin(apart, axis=1), np.min(apart, axis=1) == 0
 
 
 def _window(target: Target) -> Window:

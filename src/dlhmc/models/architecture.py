@@ -61,3 +61,24 @@ class Architecture(Settings):
     def build(self, target: "Target", key: Any) -> "Trajectory":
         """New layers; `completed` has been called."""
         raise NotImplementedError
+
+    def stages(self, target: "Target") -> "list[Stage]":
+        """What is trained one after the other to get there; the parameters of each grow out of those before."""
+        return [Stage(self, target, 1.0)]
+
+    def before(self, trained: "Architecture | None") -> "Architecture":
+        """What trained layers must be to grow into these."""
+        return self
+
+    def grown(self, trained: "Trajectory", target: "Target") -> "Trajectory":
+        """Layers of this architecture that do what trained ones of the stage before do."""
+        return trained
+
+
+class Stage(NamedTuple):
+    """A part of a training, for layers that do not learn at once."""
+
+    architecture: Architecture
+    target: "Target"
+    #: annealing factor that it ends with
+    gamma: float

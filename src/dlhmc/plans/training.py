@@ -1,6 +1,7 @@
 """A training run of the command line: theory, layers, loss, schedules, optimiser, amounts."""
 
 import dataclasses
+import functools
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeVar, cast
@@ -9,10 +10,10 @@ import tyro
 from msgspec import Meta
 
 from dlhmc.errors import Setting, UserError
-from dlhmc.models.architecture import Architecture
+from dlhmc.models.architecture import Architecture, Stage
 from dlhmc.plans.plan import LongPlan
 from dlhmc.plans.tables import absolute
-from dlhmc.runs.settings import OptimiserSettings, TrainAmounts
+from dlhmc.runs.settings import OptimiserSettings, TrainAmounts, stage_ends
 from dlhmc.settings import Advanced, Settings
 from dlhmc.theories import registry
 from dlhmc.theories.contract import CouplingSchedules, Theory
@@ -114,8 +115,16 @@ class TrainPlan(LongPlan):
             architecture=self.architecture.completed(target),
             objective=given(self.objective, loss=loss, gamma_start=gamma_start),
             optimiser=given(self.optimiser, learning_rate=defaults.learning_rate),
-            amounts=given(self.amounts, steps=defaults.steps),
-        )
+        ).with_steps(defaults.steps)
+
+    def with_steps(self, each: int) -> Self:
+        """With so many steps for each stage, if nothing was given."""
+        amounts = given(self.amounts, steps=each * len(self.stages()))
+        return dataclasses.replace(self, amounts=amounts)
+
+    def stages(self) -> list[Stage]:
+        """What is trained one after the other; trained parameters need no other stage than the last."""
+        return self.architecture.stages(self.target.build())[-1 if self.objective.model else 0 :]
 
     def table(self) -> dict[str, Any]:
         """As one flat table."""
@@ -132,28 +141,39 @@ class TrainPlan(LongPlan):
         The parameters of a run that goes on come from its checkpoint: the model once started from may be gone.
         """
         from dlhmc.models.model import Model
-        from dlhmc.training import Algorithm, Knots
 
-        target = self.target.build()
-        until = round(self.objective.anneal * self.amounts.total)
-        schedules: dict[str, Schedule] = {}
-        if "gamma" in target.couplings:
-            knots = self.objective.gamma_knots
-            times = (fraction * self.amounts.total for fraction in knots[0::2])
-            rising = Knots.linear(self.objective.gamma_start or 1.0, 1.0, until)
-            schedules["gamma"] = Knots(list(zip(times, knots[1::2], strict=True))) if knots else rising
-        schedules |= self.schedules.schedules(self.target, until)
-        _, loss = registry.loss_for(target, self.objective.loss)
-        optimiser = adam(self.optimiser, self.amounts.total)
-        algorithm = Algorithm(target, schedules, loss.function, optimiser)
-        trajectory = built(self.architecture, target, self.amounts.seed)
+        algorithm = self.algorithms()[0]
+        first = self.stages()[0].architecture
+        trajectory = built(first, algorithm.target, self.amounts.seed)
         if self.objective.model is None or resuming:
             return algorithm, trajectory, {}
-        model = Model.open(self.objective.model)
+        model, target = Model.open(self.objective.model), self.target.build()
         model.require_target(self.theory.name, self.target)
-        files = {"model": model.path}
-        model.require_architecture(self.architecture)
-        return algorithm, model.trajectory(target, trajectory), files
+        like = self.architecture.before(model.architecture)
+        model.require_architecture(like)
+        trained = model.trajectory(target, built(like, target, self.amounts.seed))
+        return algorithm, self.architecture.grown(trained, target), {"model": model.path}
+
+    def algorithms(self) -> "list[Algorithm]":
+        """One for each stage; their schedules count the steps of the whole training."""
+        from dlhmc.training import Algorithm, Knots
+
+        stages, objective = self.stages(), self.objective
+        _, loss = registry.loss_for(self.target.build(), objective.loss)
+        found, begun, gamma = [], 0, (objective.gamma_start or 1.0) * stages[0].gamma
+        for stage, end in zip(stages, stage_ends(self.amounts.total, len(stages)), strict=True):
+            until = begun + round(objective.anneal * (end - begun))
+            schedules: dict[str, Schedule] = {}
+            if "gamma" in stage.target.couplings:
+                schedules["gamma"] = Knots([(begun, gamma), (max(until, begun + 1), stage.gamma)])
+                if knots := objective.gamma_knots:
+                    times = (fraction * self.amounts.total for fraction in knots[0::2])
+                    schedules["gamma"] = Knots(list(zip(times, knots[1::2], strict=True)))
+            schedules |= self.schedules.schedules(self.target, until)
+            optimiser = adam(self.optimiser, end - begun)
+            found.append(Algorithm(stage.target, schedules, loss.function, optimiser))
+            begun, gamma = end, stage.gamma
+        return found
 
     def run(
         self,
@@ -170,13 +190,17 @@ class TrainPlan(LongPlan):
         from dlhmc.runs.directory import Place
         from dlhmc.runs.loop import PLAIN
         from dlhmc.runs.training import train
+        from dlhmc.training import LaterStage
 
         target = {"name": self.theory.name} | dataclasses.asdict(self.target)
         description = describe(self.architecture, target)
         with jax.enable_x64(self.amounts.float64):
             algorithm, trajectory, inputs = self.build(resuming=resuming)
             place = Place(path, self.table(), inputs, resuming)
-            return train(algorithm, trajectory, self.amounts, description, place, console, options or PLAIN)
+            stages = zip(self.algorithms(), self.stages(), strict=True)
+            later = [LaterStage(algorithm, stage.architecture.grown) for algorithm, stage in stages][1:]
+            work = functools.partial(train, algorithm, trajectory, self.amounts, description, place, console)
+            return work(options or PLAIN, later=later)
 
     def estimate(self, console: "Console") -> None:
         """Print what the run would take."""

@@ -56,9 +56,10 @@ class Training(NamedTuple):
         rows = converted(notes.get("curve", []), list[dict[str, float]], f"The checkpoint of {path}") or chunks
         if plan is not None and (peak := plan.optimiser.learning_rate) is not None:
             adam = plan.optimiser
-            schedule = learning_rate(adam.rate_schedule, peak, amounts.total, adam.rate_warmup)
+            each = amounts.total // len(plan.stages())
+            schedule = learning_rate(adam.rate_schedule, peak, each, adam.rate_warmup)
             for row in rows:
-                row["rate"] = float(schedule(row["step"])) * row.get("rate_factor", 1.0)
+                row["rate"] = float(schedule((row["step"] - 1) % each + 1)) * row.get("rate_factor", 1.0)
         return cls(path, table, plan, rows)
 
     @property

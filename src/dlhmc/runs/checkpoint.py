@@ -65,11 +65,11 @@ class Checkpoints:
         for old in self._steps()[_KEPT:]:
             os.unlink(self._file(old))
 
-    def restore(self, like: T, check: Check | None = None) -> tuple[int, T, Notes]:
-        """The newest intact checkpoint, as (step, tree, notes); `like` has the structure, kinds and devices."""
+    def restore(self, like: Callable[[int], T], check: Check | None = None) -> tuple[int, T, Notes]:
+        """The newest intact checkpoint, as (step, tree, notes); like(step) has its structure, kinds and devices."""
 
         def read(step: int) -> tuple[T, Notes]:
-            tree, notes = self._restore_one(step, like)
+            tree, notes = self._restore_one(step, like(step))
             if check is not None:
                 check(step, notes)
             return tree, notes

@@ -297,7 +297,7 @@ def check_run(
 ) -> tuple[ExitCode, dict[str, Any]]:
     """The rounding errors of a run, finished or not, at its last checkpoint."""
     _, carry = prepare(sampler, amounts)
-    step, carry, _ = read_only_checkpoints(directory).restore(carry)
+    step, carry, _ = read_only_checkpoints(directory).restore(lambda _: carry)
     found = examine(sampler, carry, amounts.seed, step)
     if found is None:
         console.print("the kernel makes no trajectories: there is nothing to check", highlight=False)
@@ -400,7 +400,7 @@ class Sampling(Work):
         """Take up the newest checkpoint that is intact and whose measurements are."""
         self.history = History.open(self._directory.history)
         step, self.carry, notes = checkpoints.restore(
-            self.carry, functools.partial(require_history, self._amounts, self.history)
+            lambda _: self.carry, functools.partial(require_history, self._amounts, self.history)
         )
         self.seconds, self.measured = notes["seconds"], max(0, step - self._amounts.warmup)
         self._precision = precision_of(notes)

@@ -93,6 +93,11 @@ class TrainAmounts(Settings):
         return self.steps
 
 
+def stage_ends(steps: int, stages: int) -> list[int]:
+    """After which step of the training each stage ends."""
+    return [steps * (index + 1) // stages for index in range(stages)]
+
+
 @dataclasses.dataclass(frozen=True)
 class OptimiserSettings(Settings):
     """Adam, and how its learning rate changes."""

@@ -2,9 +2,9 @@
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NotRequired, TypedDict
+from typing import Any, NamedTuple, NotRequired, TypedDict
 
 import equinox as eqx
 import jax
@@ -28,12 +28,12 @@ from dlhmc.runs.loggers import require_loggers
 from dlhmc.runs.loop import PLAIN, ExecutionOptions, Work, execute
 from dlhmc.runs.needs import find_needs, fitting, require_room, show_needs
 from dlhmc.runs.sampling import first_draws
-from dlhmc.runs.settings import TrainAmounts
+from dlhmc.runs.settings import TrainAmounts, stage_ends
 from dlhmc.runs.summary import nonfinite_figures, show_warnings
 from dlhmc.settings import converted
 from dlhmc.storage.files import fingerprint
 from dlhmc.targets.contract import ExactDraws
-from dlhmc.training import Algorithm, Inputs, TrainState, advance, placed
+from dlhmc.training import Algorithm, Inputs, LaterStage, TrainState, advance, placed
 
 _CAPACITY = 1024
 # Averages on the progress line are over about so many steps.
@@ -53,16 +53,17 @@ def train(
     options: ExecutionOptions = PLAIN,
     *,
     silent: bool = False,
+    later: Sequence[LaterStage] = (),
 ) -> tuple["Training", ExitCode]:
-    """Train in the precision that JAX is set to; the work is returned.
+    """Train in the precision that JAX is set to, in this stage and later ones; the work is returned.
 
     `description` is what the model file will say of itself. A silent run keeps its records for the one who called it,
     and prints nothing at its end.
     """
     require_loggers(tensorboard=amounts.tensorboard, wandb=amounts.wandb)
-    devices, state = prepare(algorithm, trajectory, amounts, options)
+    stages = Stages(algorithm, trajectory, tuple(later), amounts, options)
     with run_directory("train", place) as directory:
-        work = Training(on_host(algorithm), amounts, directory, devices, state, dict(description))
+        work = Training(stages, directory, dict(description))
         work.silent = silent
         return work, execute(work, directory, console, options, resuming=place.resuming, chunk=amounts.chunk)
 
@@ -110,10 +111,9 @@ def _begin(algorithm: Algorithm, trajectory: Trajectory, draws: ExactDraws | Non
 
 def estimate(algorithm: Algorithm, trajectory: Trajectory, amounts: TrainAmounts, console: Console) -> None:
     """Print what a run would take: parameters, memory, and time from a measured step."""
-    devices, state = prepare(algorithm, trajectory, amounts)
     # The directory is not touched.
-    work = Training(on_host(algorithm), amounts, RunDirectory(Path()), devices, state, {})
-    leaves = jax.tree.leaves(eqx.filter(state.trajectory, eqx.is_inexact_array))
+    work = Training(Stages(algorithm, trajectory, (), amounts, PLAIN), RunDirectory(Path()), {})
+    leaves = jax.tree.leaves(eqx.filter(trajectory, eqx.is_inexact_array))
 
     def step(program: Any) -> None:
         work._advance = program
@@ -168,24 +168,43 @@ class _Notes(TypedDict):
     curve: NotRequired[list[dict[str, float]]]
 
 
+class Stages(NamedTuple):
+    """All that a training begins with; stages take turns after the same number of steps."""
+
+    algorithm: Algorithm
+    trajectory: Trajectory
+    later: tuple[LaterStage, ...]
+    amounts: TrainAmounts
+    options: ExecutionOptions
+
+    def begin(self, stage: int, trained: Trajectory) -> tuple[Algorithm, Devices, TrainState]:
+        """The first state of a stage; `trained` are the layers of the one before."""
+        algorithm, trajectory = self.algorithm, self.trajectory
+        if stage:
+            algorithm, grow = self.later[stage - 1]
+            trajectory = grow(trained, algorithm.target)
+        devices, state = prepare(algorithm, trajectory, self.amounts, self.options)
+        return on_host(algorithm), devices, state
+
+    def end(self, stage: int) -> int:
+        """The step after which it ends."""
+        return stage_ends(self.amounts.total, 1 + len(self.later))[stage]
+
+    def at(self, step: int) -> int:
+        """The stage of a step."""
+        return next((stage for stage in range(len(self.later)) if step < self.end(stage)), len(self.later))
+
+
 class Training(Work):
     """Steps of Algorithm 1."""
 
-    def __init__(
-        self,
-        algorithm: Algorithm,
-        amounts: TrainAmounts,
-        directory: RunDirectory,
-        devices: Devices,
-        state: TrainState,
-        description: dict[str, Any],
-    ) -> None:
-        self._amounts = amounts
-        self._devices = devices
+    def __init__(self, stages: Stages, directory: RunDirectory, description: dict[str, Any]) -> None:
+        self._stages, self._amounts = stages, stages.amounts
+        self._stage = 0
+        self._algorithm, self._devices, self.state = stages.begin(0, stages.trajectory)
         self._description = description
         self._directory = directory
-        self._algorithm = algorithm
-        self.state = state
+        state, amounts = self.state, self._amounts
         described = description.get("model") or {}
         self.title, self.unit = f"train {described.get('network', type(state.trajectory).__name__)}", "steps"
         self.total = amounts.total
@@ -207,16 +226,40 @@ class Training(Work):
 
     def resume(self, checkpoints: Checkpoints) -> tuple[int, dict[str, Any]]:
         """Parameters, optimiser, chains, guard, good and best parameters."""
-        arrays, static = eqx.partition(self.state, eqx.is_array)
         step, arrays, notes = checkpoints.restore(
-            arrays, lambda _, notes: converted(notes, _Notes, "What a checkpoint notes")
+            self._like, lambda _, notes: converted(notes, _Notes, "What a checkpoint notes")
         )
-        self.state = eqx.combine(arrays, static)
+        self.state = eqx.combine(arrays, eqx.filter(self.state, eqx.is_array, inverse=True))
         self.seconds, self.steps_done, self._nonfinite = notes["seconds"], step, notes["nonfinite"]
         self._curve = notes.get("curve", [])
         # None becomes NaN.
         self._recent = {name: np.asarray(rows, real_dtype(self.state.x)) for name, rows in notes["recent"].items()}
         return step, notes
+
+    def _like(self, step: int) -> Any:
+        """What a checkpoint of this step looks like."""
+        for stage in range(self._stages.at(step) + 1):
+            self._begin(stage)
+        return eqx.filter(self.state, eqx.is_array)
+
+    def _begin(self, stage: int) -> None:
+        self._stage = stage
+        self._algorithm, self._devices, self.state = self._stages.begin(stage, self.best)
+
+    def next_stop(self, step: int) -> int:
+        """The end of the stage."""
+        return self._stages.end(self._stages.at(step))
+
+    def inspect(self, step: int) -> None:
+        """Go on to the next stage, unless there is nothing that it could grow from."""
+        if step < self.total and step == self._stages.end(self._stage) and not self._has_lost_its_signal():
+            self._begin(self._stage + 1)
+            self.compile()
+
+    def _has_lost_its_signal(self) -> bool:
+        """Whether nothing leaves its sector: no loss could teach it."""
+        rates = self._recent.get("tunnelling_rate")
+        return rates is not None and len(rates) > 0 and not np.any(rates)
 
     def program(self) -> Any:
         """The compiled chunk."""
@@ -284,6 +327,12 @@ class Training(Work):
     def verdict(self) -> UserError | None:
         """Why training has given up, where it has."""
         guard = self.state.guard
+        ended = self.steps_done < self.total and self.steps_done == self._stages.end(self._stage)
+        if ended and self._has_lost_its_signal():
+            return UserError(
+                f"Training stopped at step {self.steps_done}: nothing leaves its sector any more, so there is nothing "
+                f"to learn from; begin with a lower {Setting('gamma_start')}, or take more {Setting('steps')}."
+            )
         if not bool(guard.halted):
             return None
         self._save_model("good")
@@ -310,8 +359,8 @@ class Training(Work):
         return figures
 
     def _save_model(self, which: str) -> None:
-        if not processes.is_first():
-            return
+        if not processes.is_first() or self._stage < len(self._stages.later):
+            return  # layers of an earlier stage are not those that the description is about
         best = float(self.state.guard.best_objective)
         training = {
             "steps": self.total,

@@ -191,6 +191,13 @@ class Window(Target):
         """Places of the cells that see a moving link among all cells of the patch."""
         return np.flatnonzero(_cells(self.whole).cells_of(self.layout.moving))
 
+    def places_of_cells(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The site and the kind (such as the plane) of each cell of the window."""
+        places = np.argwhere(_cells(self.whole).cells_of(self.layout.moving))
+        d = len(self.layout.sides)
+        kinds = places[:, :-d]
+        return places[:, -d:], kinds[:, 0] if kinds.size else np.zeros(len(places), np.int64)
+
     def embed(self, x: Field) -> Field:
         """The patch with the links inside the window as they are in x."""
         moving = self.layout.moving.reshape(-1, 1)
@@ -234,6 +241,11 @@ class Window(Target):
     def weights_per_cell(self) -> int:
         """Those of the whole."""
         return _cells(self.whole).weights_per_cell
+
+    @property
+    def pushes_per_cell(self) -> int:
+        """Those of the whole."""
+        return _cells(self.whole).pushes_per_cell
 
     def stiffness(self) -> Float[Array, ""]:
         """That of the whole."""

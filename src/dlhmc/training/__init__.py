@@ -1,6 +1,6 @@
 """Training: Algorithm 1 of the paper, its losses and schedules."""
 
-from dlhmc.training.loop import Inputs, advance, placed, train
+from dlhmc.training.loop import Inputs, LaterStage, advance, placed, train
 from dlhmc.training.loss import Loss, Transition, action_loss, jump_loss, leaving_loss
 from dlhmc.training.schedule import Knots, Schedule, learning_rate
 from dlhmc.training.step import Algorithm, TrainState
@@ -9,6 +9,7 @@ __all__ = [
     "Algorithm",
     "Inputs",
     "Knots",
+    "LaterStage",
     "Loss",
     "Schedule",
     "TrainState",

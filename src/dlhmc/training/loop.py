@@ -1,5 +1,6 @@
 """Many steps of Algorithm 1 in one compiled loop."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -12,6 +13,7 @@ from dlhmc.geometry.contract import Field, real_dtype
 from dlhmc.layers import Trajectory
 from dlhmc.machine.devices import everywhere, spread
 from dlhmc.numerics.leaves import integer
+from dlhmc.targets.contract import Target
 from dlhmc.training.step import Algorithm, TrainState
 
 Records = dict[str, Float[Array, " step"]]
@@ -27,6 +29,13 @@ def train(
     first, number = integer(0), integer(steps)
     inputs = Inputs(algorithm, integer(seed, np.uint32), first, number)
     return advance(inputs, algorithm.begin(trajectory, x), steps)
+
+
+class LaterStage(NamedTuple):
+    """What is trained after something else, and how layers for it grow out of those that were trained before."""
+
+    algorithm: Algorithm
+    grow: Callable[[Trajectory, Target], Trajectory]
 
 
 class Inputs(NamedTuple):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from msgspec import Meta
 
-from dlhmc.models.architecture import Architecture, Layers, TrainingDefaults
+from dlhmc.models.architecture import Architecture, Layers, Stage, TrainingDefaults
 from dlhmc.models.dense import DenseArchitecture, Hidden
 
 if TYPE_CHECKING:
@@ -14,11 +14,27 @@ if TYPE_CHECKING:
     from dlhmc.targets import Target
 
 Block = Annotated[int, Meta(ge=2, le=300)]
+# Windows up to this one learn from HMC at once; larger ones grow by so many cells a stage.
+_LEARNS_AT_ONCE, _GROWTH = 6, 2
 
 
 def _root(target: "Target") -> float:
     """Frequency of a link of a cold configuration, over √2."""
     return math.sqrt(target.stiffness())  # type: ignore[attr-defined]
+
+
+def default_window(sides: tuple[int, ...], root: float) -> int:
+    """That with which the sector changes most often, in all windows together.
+
+    A block of n = b² plaquettes holds a flux of the variance n/β, and no move of it by 2π can be accepted more often
+    than 2 erfc(π√β/b√2); the larger it is, the fewer there are. Still larger ones are hard to learn.
+    """
+    largest = max(2, min(round(2.1 * root), *sides))
+
+    def changes(block: int) -> float:
+        return math.prod(side // block for side in sides) * math.erfc(math.pi * root / (block * math.sqrt(2)))
+
+    return max(range(2, largest + 1), key=changes)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,11 +70,33 @@ class LocalArchitecture(Architecture):
 
     def completed(self, target: "Target") -> Self:
         """A window in which the sector fluctuates by about one unit, and a step at which leapfrog leaves it."""
-        # A block of n plaquettes holds a flux of the variance n/β. If that is small, no move of the block is accepted;
-        # if it is large, only few blocks fit, and training has to find more.
-        fits = max(2, round(1.95 * _root(target)))
-        window = min(fits, *target.sides) if self.window is None else self.window  # type: ignore[attr-defined]
+        window = default_window(target.sides, _root(target)) if self.window is None else self.window  # type: ignore[attr-defined]
         return dataclasses.replace(self, step_size=self.step_size or 0.7, window=window)
+
+    def stages(self, target: "Target") -> list[Stage]:
+        """Small windows first, at couplings where they hold as much of the sector: large ones do not learn at once."""
+        last = self.window or 2
+        grows = self.heads == "plaquettes" and last > _LEARNS_AT_ONCE
+        blocks = range(last, _LEARNS_AT_ONCE - 2, -_GROWTH) if grows else [last]
+
+        def stage(block: int) -> Stage:
+            # What is learned in windows does not know the lattice: one with a few of them is large enough.
+            sides = tuple(min(side, 3 * block + 1) for side in target.sides)  # type: ignore[attr-defined]
+            guide: Any = target.guide()
+            on = target if sides == guide.sides else guide.resized(sides)
+            return Stage(dataclasses.replace(self, window=block), on, (block / last) ** 2)
+
+        return [stage(block) for block in reversed(blocks)]
+
+    def before(self, trained: Architecture | None) -> Architecture:
+        """Windows may have been smaller."""
+        smaller = isinstance(trained, LocalArchitecture) and (trained.window or 2) < (self.window or 2)
+        return dataclasses.replace(self, window=trained.window) if smaller else self  # type: ignore[union-attr]
+
+    def grown(self, trained: "Trajectory", target: "Target") -> "Trajectory":
+        """With a larger window."""
+        layers: Any = trained
+        return layers if layers.block == self.window else layers.grown(target.guide(), self.window)  # type: ignore[no-any-return]
 
     def build(self, target: "Target", key: Any) -> "Trajectory":
         """New layers; `completed` has been called."""
