@@ -1,8 +1,8 @@
 """Two theories that are not part of the package: what anyone could bring, with all that a theory can have.
 
-Villain's action for U(1) in two dimensions is a function of the plaquette, so defect layers and hits work for it. The
-ring of three SU(2) matrices has a geometry of its own, momenta of another shape than the field, exact results and exact
-draws.
+Villain's action for U(1) in two dimensions is a function of the plaquette, so networks in windows and hits work for it.
+The ring of three SU(2) matrices has a geometry of its own, momenta of another shape than the field, exact results and
+exact draws.
 """
 
 import dataclasses
@@ -41,6 +41,10 @@ class Villain(PlaquetteAction):
         self.lattice = lattice
         self.beta, self.gamma = (jnp.asarray(value, float) for value in (beta, gamma))
 
+    def resized(self, sides):
+        """On another lattice."""
+        return Villain(tuple(sides), self.beta, self.gamma)
+
     def plaquette_action(self, angles):
         """−γ log of the sum over images of a Gaussian."""
         # Around the nearest image, so that any representative of the angle will do.
@@ -75,7 +79,7 @@ class VillainTheory(Theory):
     name: ClassVar[str] = "villain"
     title: ClassVar[str] = "Villain's U(1) gauge theory"
     settings: ClassVar[type[TargetSettings]] = VillainSettings
-    network: ClassVar[str] = "defect"
+    network: ClassVar[str] = "local"
     moves = Hits
     rivals = HmcWithHits
 

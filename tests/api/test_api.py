@@ -264,7 +264,9 @@ def _linear(key, geometry):
 @pytest.mark.slow
 def test_training_by_name_is_that_of_the_command_line(tmp_path):
     """A model that both understand."""
-    trained = dlhmc.train(TARGET, "defect", steps=4, chains=8, burn_in=0, start="cold", progress=False)
+    trained = dlhmc.train(
+        TARGET, "local", hidden=(4,), window=2, steps=4, chains=8, burn_in=0, start="cold", progress=False
+    )
     trained.save(tmp_path / "model.npz")
     kernel = dlhmc.load_kernel(tmp_path / "model.npz", TARGET)
     for a, b in zip(jax.tree.leaves(kernel.trajectory), jax.tree.leaves(trained.trajectory), strict=True):
@@ -314,13 +316,13 @@ def test_comparing_objects(tmp_path):
         (lambda: dlhmc.sample(dlhmc.Exact(TARGET, TARGET.exact_draws()), tune=0.8), "no step size to tune"),
         (lambda: dlhmc.train(own_density(), loss="charge"), "^loss charge is not for this target: use jump"),
         (
-            lambda: dlhmc.train(own_density(), "defect"),
-            "^defect layers .* are not for the target LogDensity: use network",
+            lambda: dlhmc.train(own_density(), "local"),
+            "^local layers .* are not for the target LogDensity: use network",
         ),
-        (lambda: dlhmc.train(TARGET, "dnse"), "^network is 'dnse', but must be one of defect, patch, weighted, local"),
+        (lambda: dlhmc.train(TARGET, "dnse"), "^network is 'dnse', but must be one of local"),
         (
-            lambda: dlhmc.build_trajectory(TARGET, "defect", hidden=(3,)),
-            "The network defect has an unknown key 'hidden'",
+            lambda: dlhmc.build_trajectory(TARGET, "local", rule="shift"),
+            "The network local has an unknown key 'rule'",
         ),
         (lambda: dlhmc.build_trajectory(TARGET, "patch", rule=dlhmc.Shift()), "^rule is for leapfrog layers"),
         (lambda: dlhmc.train(TARGET, loss="jmup"), "^loss is 'jmup', but must be one of charge, leaving, jump"),

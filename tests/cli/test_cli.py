@@ -287,7 +287,20 @@ def test_results_as_json_and_nothing_else(printed):
 def test_more_results_as_json(printed, capsys):
     printed("sample", *TINY, "--out", "run", "--json")
     assert printed("doctor", "run", "--json")["checks"] == 1
-    small = ["--steps", "2", "--leapfrog-steps", "1", "--radii", "0", "1", "--chains", "4", "--start", "cold"]
+    small = [
+        "--steps",
+        "2",
+        "--leapfrog-steps",
+        "1",
+        "--hidden",
+        "4",
+        "--window",
+        "2",
+        "--chains",
+        "4",
+        "--start",
+        "cold",
+    ]
     trained = printed("train", "--lattice", "4", "4", "--beta", "2", *small, "--out", "trained", "--json")
     assert trained["steps"] == 2
     assert cli.run(["summary", "trained"]) == ExitCode.OK
@@ -388,7 +401,7 @@ _dlhmc; echo "${{COMPREPLY[@]}}" """
 def test_bash_completes_commands_options_and_values():
     assert completed("dlhmc re") == ["reproduce", "resume", "report"]
     assert completed("dlhmc sample --leap") == ["--leapfrog-steps"]
-    assert completed("dlhmc train --beta 4 --network d") == ["defect", "dense"]
+    assert completed("dlhmc train --beta 4 --network d") == ["dense"]
     assert completed("dlhmc summary ru") == []  # files, by bash itself
 
 

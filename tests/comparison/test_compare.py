@@ -42,7 +42,7 @@ def untrained(tmp_path_factory):
     architecture = DenseArchitecture(leapfrog_steps=5, hidden=(4,), rule="shift", step_size=0.2)
     trajectory = unoptimised(architecture.build)(U1(LATTICE, BETA), jax.random.key(0))
     target = {"name": "u1", "lattice": list(LATTICE), "beta": BETA}
-    models.save(path, trajectory, models.describe(architecture, target, symmetric=False))
+    models.save(path, trajectory, models.describe(architecture, target))
     return path
 
 

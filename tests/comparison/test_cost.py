@@ -11,7 +11,7 @@ from dlhmc.layers import LeapfrogLayer
 from dlhmc.models.dense import DenseArchitecture
 from dlhmc.networks import Dense
 from dlhmc.targets import Target
-from dlhmc.theories.u1.architectures import DefectArchitecture
+from dlhmc.theories.gauge.architectures import LocalArchitecture
 from dlhmc.theories.u1.wilson import U1
 
 
@@ -53,7 +53,8 @@ def test_cost_grows_with_the_number_of_layers():
     assert network_flops(six) == pytest.approx(3 * network_flops(two), abs=10)
 
 
-def test_a_defect_computes_its_own_forces():
-    kernel = built(U1((4, 6), beta=2.0), DefectArchitecture(leapfrog_steps=5, radii=(0.0, 1.0, 2.0)))
+def test_windows_share_the_forces_of_one_lattice():
+    kernel = built(U1((4, 6), beta=2.0), LocalArchitecture(leapfrog_steps=5, hidden=(4,), window=2))
     assert kernel.forces == 6  # the kicks between layers are shared
-    assert network_flops(kernel) > 0
+    # Of 7 cells two numbers each into 4 units, and from them a weight and a push each, and s, in 4·3 windows.
+    assert network_flops(kernel) > 2 * 6 * 12 * 4 * (2 * 7 + 2 * 7 + 1)

@@ -12,21 +12,21 @@ import numpy as np
 
 from dlhmc.geometry import all_finite
 from dlhmc.kernels import DLHMC, HMC, Exact, State
-from dlhmc.layers import Affine, Circle, LayerStack, LeapfrogLayer
+from dlhmc.layers import Affine, Circle, LayerStack, LeapfrogLayer, Local, Palindrome, PlaquetteKick
 from dlhmc.layers.masks import checkerboard_mask
 from dlhmc.networks import SQT, Network
-from dlhmc.theories import registry
+from dlhmc.theories.gauge.architectures import LocalArchitecture
 from dlhmc.theories.u1.hits import InstantonHits
 from dlhmc.theories.u1.wilson import U1
 from dlhmc.theories.vectors.gaussian import Gaussian
 
 BAD = (np.nan, np.inf, -np.inf)
-OF_TARGET = tuple(f"{what} {where}" for what in ("action", "force", "charge") for where in ("at the start", "after it"))
+OF_TARGET = tuple(f"{what} {where}" for what in ("action", "force") for where in ("at the start", "after it"))
 OF_NETWORKS = tuple(f"{output} of {update}" for update in ("v", "x") for output in "sqt")
+OF_CELLS = ("w", "t", "s")
 PLACES = OF_TARGET + OF_NETWORKS
-# e^{−∞} = 0: the force, or the momentum, is left out, which is a bijection as good as any. An infinite charge makes the
-# sign that leans with it sure: a probability as good as any, if there is a way back.
-HARMLESS = {("q of v", -np.inf), ("q of x", -np.inf)} | set(itertools.product(OF_TARGET[4:], BAD[1:]))
+# e^{−∞} = 0: the force, or the momentum, is left out, which is a bijection as good as any.
+HARMLESS = {("q of v", -np.inf), ("q of x", -np.inf)}
 step = eqx.filter_jit(lambda kernel, key, state: kernel.step(key, state))
 
 
@@ -72,9 +72,6 @@ class FaultyU1(U1):
     def force(self, x):
         return super().force(x).at[1, 2, 3].add(self._fault("force", x))
 
-    def charge(self, x):
-        return super().charge(x) + self._fault("charge", x)
-
 
 class FaultyNetwork(Network):
     """Gives nothing but faults, in one component of each output."""
@@ -103,13 +100,6 @@ def faulty_layers(target, rule):
     return LayerStack(LeapfrogLayer(*networks, checkerboard_mask(target.shape)[None], log_step, log_step, rule))
 
 
-def defect(target, network):
-    own = {"hidden": (4,), "window": 3} if network == "patch" else {}
-    kind = registry.architecture(network)
-    settings = kind(leapfrog_steps=3, step_size=0.1, radii=(0.0, 1.0, 2.0), hole=0.4, flux=0.1, **own)
-    return settings.build(target, jax.random.key(5))
-
-
 def test_hmc():
     target = faulty_target()
     state = State(begin())
@@ -125,15 +115,29 @@ def test_dense():
     kernel = DLHMC(target, faulty_layers(target, Circle()))
     for seed in (1, 2):  # either direction for every chain
         new, info = step(kernel, jax.random.key(seed), state)
-        assert_rejected(state, new, info, (*OF_TARGET[:4], *OF_NETWORKS))
+        assert_rejected(state, new, info, (*OF_TARGET, *OF_NETWORKS))
 
 
-def test_defect():
-    """It computes its own forces; its sign leans with the charge."""
-    target = faulty_target()
+class FaultyCells(eqx.Module):
+    """Of all cells of a window nothing but faults: in one weight, in one push, and in s."""
+
+    faults: jax.Array  # [w t s, chain]
+    cells: int = eqx.field(static=True)
+
+    def __call__(self, numbers):
+        w, t, s = self.faults
+        outputs = jnp.zeros((2 * self.cells + 1, numbers.shape[-1]), numbers.dtype)
+        return outputs.at[0].add(w).at[self.cells].add(t).at[-1].add(s)
+
+
+def test_windows():
+    """No window moves where the network of its chain gives a bad number."""
+    target = U1((4, 4), 2.0)
     state = State(begin())
-    new, info = step(DLHMC(target, defect(target, "defect")), jax.random.key(1), state)
-    assert_rejected(state, new, info, (*OF_TARGET[:2], *OF_TARGET[4:]))
+    network = FaultyCells(jnp.stack([fault(place) for place in OF_CELLS]), cells=9)
+    layers = Palindrome.start(lambda _: PlaquetteKick(network), jax.random.key(0), 2, 0.1)
+    new, info = step(DLHMC(target, Local(layers, 3)), jax.random.key(1), state)
+    assert_rejected(state, new, info, OF_CELLS)
 
 
 def assert_rejected(state, new, info, places):
@@ -152,7 +156,7 @@ def test_hits():
     target = faulty_target()
     state = State(begin())
     new, info = step(InstantonHits(HMC(target, 0.1, 3), 2), jax.random.key(1), state)
-    moves, hits = ((*OF_TARGET[:4],), OF_TARGET[:2])
+    moves, hits = OF_TARGET, OF_TARGET[:2]
     np.testing.assert_array_equal(info.nonfinite, with_fault(moves))
     np.testing.assert_array_equal(new.x[..., with_fault(hits)], state.x[..., with_fault(hits)])
     assert not np.any(np.asarray(info.accepted_moves["hits"])[with_fault(hits)])
@@ -160,10 +164,10 @@ def test_hits():
     assert bool(jnp.isfinite(new.x).all())
 
 
-def test_parameters_of_a_defect():
+def test_parameters_of_networks_in_windows():
     target = U1((4, 4), 2.0)
     state = State(target.start(jax.random.key(0), "hot", 4, jnp.float32))
-    trajectory = defect(target, "patch")
+    trajectory = LocalArchitecture(2, 0.1, hidden=(4,), window=3).build(target, jax.random.key(5))
     arrays, static = eqx.partition(trajectory, eqx.is_inexact_array)
     leaves, structure = jax.tree.flatten(arrays)
     for index, value in itertools.product(range(len(leaves)), BAD):

@@ -31,7 +31,7 @@ NUMBERS = (1, 2, 4)
 LATTICE = {"lattice": (4, 4), "beta": 2.0, "chains": 8, "seed": 3}
 SAMPLING = LATTICE | {"trajectories": 12, "warmup": 6, "leapfrog_steps": 3, "start": "cold"}
 TRAINING = LATTICE | {"steps": 100, "leapfrog_steps": 2, "burn_in": 2, "start": "cold"}
-DEFECT = {"network": "defect", "radii": (0.0, 1.0, 2.0)}
+WINDOWS = {"network": "local", "hidden": (4,), "window": 2}
 
 
 def quiet(devices, time_limit=None, split_lattice=1):
@@ -67,7 +67,7 @@ def parameters(path):
 
 
 def trained():
-    found, plan = {}, TrainPlan.from_table(TRAINING | DEFECT)
+    found, plan = {}, TrainPlan.from_table(TRAINING | WINDOWS)
     for number in (1, 4):
         path = OUT / f"train-{number}"
         plan.run(path, console(), quiet(number))
@@ -96,7 +96,7 @@ def messages():
     """
     found = {}
     for name, chains in (("pairs", 8), ("single", 4), ("drawing", 8)):
-        plan = TrainPlan.from_table(TRAINING | DEFECT | {"chains": chains})
+        plan = TrainPlan.from_table(TRAINING | WINDOWS | {"chains": chains})
         records = {}
         for number in (1, 4):
             algorithm, trajectory, _ = plan.build()
@@ -167,13 +167,13 @@ def with_networks():
     dense = TrainPlan.from_table(TRAINING | {"steps": 1, "network": "dense", "hidden": (8,)})
     algorithm, trajectory, _ = dense.build()
     _, state = training.prepare(algorithm, trajectory, dense.amounts)
-    description = models.describe(dense.architecture, {"name": "u1", "lattice": (4, 4), "beta": 2.0}, symmetric=False)
+    description = models.describe(dense.architecture, {"name": "u1", "lattice": (4, 4), "beta": 2.0})
     models.save(OUT / "dense.npz", state.trajectory, description)
     return {
         "training": trained(),
-        "defect": sampled("defect", {"model": str(OUT / "train-1"), "hits": 1}, (1, 4)),
+        "windows": sampled("windows", {"model": str(OUT / "train-1"), "hits": 1}, (1, 4)),
         "dense": sampled("dense", {"model": str(OUT / "dense.npz")}, (1, 4)),
-        "split": split("defect", {"lattice": (8, 4), "model": str(OUT / "train-1")}),
+        "split": split("windows", {"lattice": (8, 4), "model": str(OUT / "train-1")}),
     }
 
 

@@ -84,7 +84,7 @@ def test_networks_on_four_devices(find):
     """Two processes train and sample with a network in test_processes.py."""
     found = find("networks")
     assert found["training"] < 1e-5
-    same_on(found["defect"], "14")
+    same_on(found["windows"], "14")
     same_on(found["dense"], "14")
     in_strips(found["split"])
 

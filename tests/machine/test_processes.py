@@ -23,7 +23,20 @@ LATTICE = ["--lattice", "4", "4", "--beta", "2", "--chains", "8", "--seed", "3",
 # A chunk is one trajectory: time enough to be killed between two.
 SAMPLING = ["sample", *LATTICE, "--leapfrog-steps", "3", "--warmup", "6", "--chunk", "1", "--quiet"]
 LONG = [*SAMPLING, "--trajectories", "120", "--keep-configurations", "2"]
-TRAINING = ["train", *LATTICE, "--leapfrog-steps", "2", "--burn-in", "2", "--radii", "0", "1", "2", "--steps", "100"]
+TRAINING = [
+    "train",
+    *LATTICE,
+    "--leapfrog-steps",
+    "2",
+    "--burn-in",
+    "2",
+    "--hidden",
+    "4",
+    "--window",
+    "2",
+    "--steps",
+    "100",
+]
 # Only a run that hangs is waited for so long.
 _PATIENCE = 900
 

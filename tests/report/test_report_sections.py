@@ -24,7 +24,8 @@ from dlhmc.theories.vectors.log_density import LogDensity
 from dlhmc.theories.vectors.mixture import GaussianMixture
 
 TRAINING = {"leapfrog_steps": 2, "chains": 8, "steps": 6, "burn_in": 0, "chunk": 3, "start": "cold"}
-UNIFORM = TRAINING | {"network": "uniform"}
+DENSE = TRAINING | {"network": "dense", "hidden": (4,)}
+WINDOWS = TRAINING | {"network": "local", "hidden": (4,), "lattice": (4, 4), "window": 2}
 
 
 def train(path, **settings):
@@ -36,12 +37,12 @@ def train(path, **settings):
 def mixtures(tmp_path_factory):
     """The same but for the seed."""
     folder = tmp_path_factory.mktemp("trainings")
-    return [train(folder / name, target="mixture", seed=seed, **UNIFORM) for name, seed in (("one", 1), ("two", 2))]
+    return [train(folder / name, target="mixture", seed=seed, **DENSE) for name, seed in (("one", 1), ("two", 2))]
 
 
 def test_training_of_vectors(mixtures):
     (chart,) = drawn(build_page(mixtures))
-    assert chart.title == "Training of 2 uniform layers, mixture"
+    assert chart.title == "Training of 2 dense layers, mixture"
     assert [series.name for series in chart.panels[0].series] == ["one", "two"]
     # A point for each step, although the chunks have three.
     assert [list(series.x) for series in chart.panels[0].series] == [[1, 2, 3, 4, 5, 6]] * 2
@@ -60,11 +61,10 @@ def test_trainings_are_named_by_what_is_unusual_about_their_target():
 
 
 def test_runs_that_differ_in_couplings_are_shown_together(mixtures, tmp_path):
-    defects = TRAINING | {"lattice": (4, 4), "radii": (0.0, 1.0, 2.0)}
-    first = train(tmp_path / "first", beta=2.0, beta_start=1.5, **defects)
-    second = train(tmp_path / "second", beta=3.0, beta_start=2.0, model=str(first), **defects)
+    first = train(tmp_path / "first", beta=2.0, beta_start=1.5, **WINDOWS)
+    second = train(tmp_path / "second", beta=3.0, beta_start=2.0, model=str(first), **WINDOWS)
     chart, alone = drawn(build_page([second, mixtures[0], first]))
-    assert [chart.name, alone.name] == ["training-defect-2-4x4", "training-uniform-2-mixture"]
+    assert [chart.name, alone.name] == ["training-local-2-4x4", "training-dense-2-mixture"]
     assert [series.name for series in chart.panels[0].series] == ["β = 2", "β = 3"]
     assert "L = −A·(ΔQ_{R})², averaged over the batch." in chart.caption
     assert chart.caption.endswith("From parameters trained before: β = 3.")
@@ -80,7 +80,7 @@ def test_layers_of_any_target(mixtures, tmp_path):
     architecture = DenseArchitecture(3, 0.1, hidden=(4,)).completed(target)
     other = tmp_path / "dense.npz"
     layers = architecture.build(target, jax.random.key(1))
-    save(other, layers, describe(architecture, {"target": "mixture"}, symmetric=False))
+    save(other, layers, describe(architecture, {"target": "mixture"}))
 
     def page(name, *models):
         trained = [hand_made.entry(f"of {m}", "model", 2.0, model=str(m), **quantities) for m in models]

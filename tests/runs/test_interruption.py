@@ -66,7 +66,15 @@ def without_times(lines):
 
 
 def test_interrupted_training_equals_uninterrupted_training(tmp_path, compilation_cache):
-    settings = {"network": "uniform", "lattice": (4, 4), "beta": 2.0, "leapfrog_steps": 1, "chains": 4, "start": "cold"}
+    settings = {
+        "hidden": (4,),
+        "window": 2,
+        "lattice": (4, 4),
+        "beta": 2.0,
+        "leapfrog_steps": 1,
+        "chains": 4,
+        "start": "cold",
+    }
     plan = TrainPlan.from_table(settings | {"steps": 300, "burn_in": 1, "chunk": 2})
     (tmp_path / "config.toml").write_text(to_toml(plan.table()))
     whole, parts = tmp_path / "whole", tmp_path / "parts"

@@ -28,7 +28,9 @@ from dlhmc.settings import read_table, to_toml
 
 # Layers that compile fast, as most of what happens in a run does not depend on them.
 SMALL = {
-    "network": "uniform",
+    "network": "local",
+    "hidden": (4,),
+    "window": 3,
     "lattice": (4, 4),
     "beta": 2.0,
     "leapfrog_steps": 2,
@@ -82,7 +84,7 @@ def networks(tmp_path_factory):
     """A model with settings of its own, untrained."""
     path, plan = tmp_path_factory.mktemp("networks") / "model.npz", planned(network="dense", hidden=(8,))
     _, trajectory, _ = plan.build()
-    save(path, trajectory, describe(plan.architecture, {"name": "u1", "lattice": [4, 4], "beta": 2.0}, symmetric=False))
+    save(path, trajectory, describe(plan.architecture, {"name": "u1", "lattice": [4, 4], "beta": 2.0}))
     return path
 
 
@@ -291,10 +293,10 @@ def test_bad_settings(settings):
 @pytest.mark.parametrize(
     ("network", "settings"),
     [
-        ("defect", {"rule": "shift"}),
-        ("defect", {"hidden": (3,)}),
-        ("patch", {"mask": "checkerboard"}),
-        ("dense", {"radii": (0.0, 1.0)}),
+        ("local", {"rule": "shift"}),
+        ("local", {"mask": "checkerboard"}),
+        ("dense", {"window": 3}),
+        ("covariant", {"heads": "links"}),
     ],
 )
 def test_settings_that_would_be_ignored_are_refused(network, settings):

@@ -9,7 +9,6 @@ from dlhmc.testing import ConformanceError, check_target
 from dlhmc.testing.checks import example
 from dlhmc.testing.target import TARGET_CHECKS
 from dlhmc.theories import registry
-from dlhmc.theories.u1.links import LatticeTransformation
 from dlhmc.theories.u1.wilson import U1
 from dlhmc.theories.vectors.log_density import LogDensity
 from guest_theories import Ring, RingTheory, UnitQuaternions, VillainTheory
@@ -111,19 +110,6 @@ class FlatComplex(Broken):
         return jax.lax.complex(jnp.cos(x), jnp.sin(x))
 
 
-class WrongMomentum(LatticeTransformation):
-    """Momenta are not transformed along with the links."""
-
-    def apply(self, x, v):
-        return self._apply(x), v
-
-
-class WrongTransformation(Broken):
-    def random_transformation(self, key):
-        g = super().random_transformation(key)
-        return WrongMomentum(g.shift, jnp.asarray(True), g.reflected, g.transposed)
-
-
 class EuclideanForce(Ring):
     """The gradient in the space around the group, which is not its tangent space."""
 
@@ -184,7 +170,6 @@ class Raises(Broken):
         (NoAnnealing, "annealing", "half the gamma"),
         (WrongWrap, "projection", "the projection changes the action"),
         (FlatComplex, "shapes and names", "start gives complex128, but fields of this geometry are float64"),
-        (WrongTransformation, "transformations", "moves x and its momentum in different ways"),
         (EuclideanForce, "shapes and names", "the force has the shape"),
         (NotOnTheGroup, "geometry", "start gives points that are not in the space"),
         (AddsToTheGroup, "geometry", "difference does not undo drift"),

@@ -187,7 +187,7 @@ def test_a_trained_model_serves_on_other_lattices(tmp_path):
     """Of even sides, where the cell of the mask is the same; others are refused by name."""
     small, large, odd = (registry.theory("su2").settings(lattice=sides) for sides in ((2, 2), (4, 6), (3, 4)))
     architecture = CovariantArchitecture(2, 0.2, hidden=(6,))
-    description = model.describe(architecture, {"name": "su2", "lattice": (2, 2), "beta": 2.3}, symmetric=False)
+    description = model.describe(architecture, {"name": "su2", "lattice": (2, 2), "beta": 2.3})
     model.save(tmp_path / "model.npz", built(small.build()), description)
     opened = model.Model.open(str(tmp_path / "model.npz"))
     opened.require_target("su2", large)

@@ -8,11 +8,10 @@ import pytest
 
 from dlhmc import DLHMC, wilson
 from dlhmc.kernels import State
-from dlhmc.layers import LayerStack
+from dlhmc.layers import LayerStack, Local
 from dlhmc.testing.checks import evaluate
 from dlhmc.testing.stationarity import p_value_of_means
 from dlhmc.theories.gauge.architectures import CovariantArchitecture, LocalArchitecture
-from dlhmc.theories.gauge.local import Local
 from unoptimised import shaken, unoptimised
 
 BETA = 5.7
@@ -25,7 +24,7 @@ def covariant(target=TARGET, size=0.03):
 
 
 def local(target=TARGET, size=0.05):
-    architecture = LocalArchitecture(3, 0.12, degree=2, radii=(0.0, 1.5, 3.0), window=0.0, free=True).completed(target)
+    architecture = LocalArchitecture(2, 0.6, hidden=(6,), window=2).completed(target)
     return shaken(unoptimised(architecture.build)(target, jax.random.key(0)), size, 1)
 
 

@@ -106,19 +106,32 @@ def test_plaquettes_with_weights(group):
 
 
 @ALL
-def test_parts_of_the_force_with_weights_of_their_own(group):
-    """Along the unit matrix the force of the second weights, along all other generators that of the first."""
+def test_force_with_weights_and_pushes(group):
+    """The gradient of Σ w S and of Σ t q: along the unit matrix with the second weights, where there are two."""
     target, x = hot(group)
-    shape = (target.force_parts, *evaluate(lattice.plaquette_defects, x).shape)
-    weights = jax.random.normal(jax.random.key(3), shape)
-    found = evaluate(lambda x: target.flow_force(x, target.weighted_flow(x, weights)), x)
+    shape = evaluate(lattice.plaquette_defects, x).shape
+    weights = jax.random.normal(jax.random.key(3), (target.weights_per_cell, *shape))
+    pushes = jax.random.normal(jax.random.key(6), (target.pushes_per_cell, *shape))
+    found = evaluate(target.pushed_force, x, weights, pushes)
 
     def force(weights):
         return evaluate(target.geometry.gradient, lambda x: sum_sites(weights * target.local_action(x)), x)
 
-    split = -1 if target.force_parts == 2 else len(found)
+    def push(pushes):
+        return evaluate(target.geometry.gradient, lambda x: sum_sites(pushes * angles(x)), x)
+
+    def angles(x):
+        """One that has the phase of the determinant as density of its charge: its push is the curl of t."""
+        determinants = lattice.plaquette_determinants(x)
+        return jnp.arctan2(determinants.imag, determinants.real)
+
+    split = -1 if target.weights_per_cell == 2 else len(found)
+    pushed = push(pushes[0]) if target.pushes_per_cell else jnp.zeros_like(found)
     np.testing.assert_allclose(found[:split], force(weights[0])[:split], atol=1e-12)
-    np.testing.assert_allclose(found[split:], force(weights[-1])[split:], atol=1e-12)
+    along_one = force(weights[-1])[split:]
+    scale = np.sum(pushed[split:] * (found[split:] - along_one)) / max(np.sum(pushed[split:] ** 2), 1e-300)
+    np.testing.assert_allclose(found[split:] - along_one, scale * pushed[split:], atol=1e-12)
+    assert (scale > 0.1) == bool(target.pushes_per_cell)
 
 
 @ALL
@@ -202,31 +215,3 @@ def test_gauge_transformations(group):
     y, force = evaluate(lattice.gauge_transform, x, geometry.hermitian(evaluate(target.force, x)), g)
     np.testing.assert_allclose(evaluate(target.action, y), evaluate(target.action, x), rtol=1e-13)
     np.testing.assert_allclose(evaluate(target.force, y), geometry.components(1j * force), atol=1e-12)
-
-
-@pytest.mark.parametrize(("group", "sides"), [("u2", (3, 3)), pytest.param("su3", (2, 3, 2), marks=pytest.mark.slow)])
-def test_random_transformations(group, sides):
-    """With every draw: it is undone, keeps the energy, and moves momenta along with links."""
-    target, x = hot(group, sides)
-    geometry, v = target.geometry, momenta(target, x)
-
-    @jax.jit
-    def errors(key):
-        g = target.random_transformation(key)
-        y, w = g.apply(x, v)
-        x_back, v_back = g.undo(y, w)
-        moved = geometry.moved(y, 0.3 * w) - g.apply(geometry.moved(x, 0.3 * v), v)[0]
-        kinetic = sum_sites(geometry.local_kinetic(w) - geometry.local_kinetic(v))
-        changes = (x_back - x, v_back - v, moved, target.action(y) - target.action(x), kinetic)
-        return jnp.stack([jnp.abs(change).max() for change in changes])
-
-    @jax.jit
-    def coins(key):
-        g = target.random_transformation(key)
-        return jnp.concatenate([g.conjugated[None], g.transposed, g.reflected, g.shift > 0, g.phases > 0])
-
-    keys = jax.random.split(jax.random.key(0), 12)
-    assert max(float(errors(key).max()) for key in keys) < 1e-11
-    drawn = np.stack([coins(key) for key in keys])
-    assert drawn.any(axis=0).all()
-    assert not drawn[:, : 2 + target.dimensions].all(axis=0).any()

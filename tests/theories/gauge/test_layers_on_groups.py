@@ -22,8 +22,8 @@ def dense(target, number=2, step_size=0.2, size=0.2, rule=None):
     return shaken(new, size, 1)
 
 
-def local(target, number=2, size=0.1):
-    architecture = LocalArchitecture(number, 0.15, degree=2, radii=(0.0,), window=0.0, free=True)
+def local(target, number=2, size=0.1, heads="plaquettes"):
+    architecture = LocalArchitecture(number, 0.5, hidden=(4,), window=2, heads=heads)
     return shaken(unoptimised(architecture.completed(target).build)(target, jax.random.key(0)), size, 1)
 
 

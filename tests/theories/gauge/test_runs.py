@@ -10,7 +10,6 @@ import pytest
 import dlhmc
 from dlhmc import cli
 from dlhmc.errors import ExitCode
-from dlhmc.layers.uniform import Uniform
 from dlhmc.report.contents import build_page, drawn
 from dlhmc.theories import registry
 from dlhmc.theories.gauge.files import read
@@ -103,7 +102,10 @@ def test_a_run_starts_from_a_file_and_goes_on(made, capsys):
 def test_starts_near_equilibrium():
     """Of a hot start ⟨Re tr P/N⟩ is 0 and of a cold one 1; layers, which may not get away from either, take no such."""
     target = dlhmc.wilson("su2", (2, 2, 2, 2), 2.3)
-    still, layers = dlhmc.HMC(target, 1e-6, 1), dlhmc.DLHMC(target, Uniform.start(2, 1e-6))
+    still, layers = (
+        dlhmc.HMC(target, 1e-6, 1),
+        dlhmc.DLHMC(target, dlhmc.build_trajectory(target, hidden=(2,), window=2, step_size=1e-6)),
+    )
     options = {"chains": 4, "trajectories": 1, "warmup": 0, "progress": False}
     for kernel, start in ((still, "near"), (layers, None)):
         samples = dlhmc.sample(kernel, start=start, **options)

@@ -12,10 +12,8 @@ import dlhmc
 from dlhmc import DLHMC, HMC, Alternating, InstantonHits, Schwinger, reweighted
 from dlhmc.geometry.contract import sum_sites
 from dlhmc.geometry.torus import wrap_angle
-from dlhmc.layers.uniform import Uniform
 from dlhmc.runs.precision import check_precision
 from dlhmc.statistics import integrated_autocorrelation_time
-from dlhmc.theories.gauge.local import Local
 from dlhmc.theories.schwinger.dirac import Dirac
 from dlhmc.theories.schwinger.schwinger import ratio_chain
 from dlhmc.theories.u1.hits import Hit
@@ -184,12 +182,11 @@ def test_every_application_of_the_dirac_operator_is_counted(name, monkeypatch):
     assert len(seen) == info.effort["dirac_applications"][0]
 
 
-@pytest.mark.parametrize(
-    ("layers", "decompositions"), [(Uniform.start(3, 0.1), 4 + 1), (Local.start(3, 0.1, 1, 2, (0.0,), 9.0), 1)]
-)
-def test_every_decomposition_is_counted(layers, decompositions):
+@pytest.mark.parametrize(("network", "decompositions"), [("dense", 2 * 3 + 1), ("local", 1)])
+def test_every_decomposition_is_counted(network, decompositions):
     """One for each force that is that of the determinant, and one in accept/reject."""
-    kernel = DLHMC(Schwinger((4, 4), 2.0, 0.1).marginal(), layers)
+    target = Schwinger((4, 4), 2.0, 0.1)
+    kernel = DLHMC(target.marginal(), dlhmc.build_trajectory(target, network, layers=3, hidden=(2,), step_size=0.1))
     info = unoptimised(lambda kernel, x: kernel.step(jax.random.key(1), kernel.init(x))[1])(
         kernel, start(kernel.target, 2)
     )
@@ -349,9 +346,9 @@ KERNELS = {
     "HMC": hmc,
     "HMC with a heavier mass": lambda: hmc(Schwinger((4, 4), 2.0, kappa=0.276, hasenbusch=(0.3,))),
     "HMC and hits": lambda: InstantonHits(hmc(), 1),
-    "HMC and defect layers": lambda: Alternating(hmc(), dlhmc.load_kernel("u1-b2", TARGET), 1),
+    "HMC and windows": lambda: Alternating(hmc(), dlhmc.load_kernel("u1-b2", TARGET), 1),
     "hits, stochastic ratio": lambda: Hit(stochastic(Schwinger).marginal()),
-    "defect layers, stochastic ratio": lambda: dlhmc.load_kernel("u1-b2", stochastic(Schwinger)),
+    "windows, stochastic ratio": lambda: dlhmc.load_kernel("u1-b2", stochastic(Schwinger)),
 }
 
 
@@ -363,7 +360,7 @@ def stochastic(kind):
 @pytest.mark.statistical
 @pytest.mark.parametrize(
     "name",
-    [n if n == "HMC and defect layers" else pytest.param(n, marks=pytest.mark.slow) for n in KERNELS],
+    [n if n == "HMC and windows" else pytest.param(n, marks=pytest.mark.slow) for n in KERNELS],
 )
 def test_samplers_agree_with_reweighting(name):
     """Four means that depend on each other: 4 σ is exceeded with probability below 3e-4 at a new seed."""

@@ -81,7 +81,7 @@ def untrained(tmp_path_factory):
     save(
         path,
         architecture.build(target, jax.random.key(0)),
-        describe(architecture, {"name": "mixture"}, symmetric=False),
+        describe(architecture, {"name": "mixture"}),
     )
     return path
 

@@ -96,7 +96,7 @@ class LocalArchitecture(Architecture):
     def grown(self, trained: "Trajectory", target: "Target") -> "Trajectory":
         """With a larger window."""
         layers: Any = trained
-        return layers if layers.block == self.window else layers.grown(target.guide(), self.window)  # type: ignore[no-any-return]
+        return layers if layers.block == self.window else layers.grown(target.guide(), self.window)
 
     def build(self, target: "Target", key: Any) -> "Trajectory":
         """New layers; `completed` has been called."""

@@ -1,0 +1,255 @@
+"""Windows: where they lie, what is cut and pasted, and that inside of them is the distribution of the whole lattice."""
+
+import itertools
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from dlhmc import DLHMC, HMC, Gaussian, UserError, build_trajectory, wilson
+from dlhmc.targets.windows import Layout, Window, Windows, layout_for
+from dlhmc.theories.u1.links import plaquettes
+from dlhmc.theories.u1.wilson import U1
+from unoptimised import unoptimised
+
+
+class Rectangles(U1):
+    """Cells that reach two sites far: rectangles of two plaquettes in both directions, beside the plaquettes."""
+
+    reach: ClassVar[int] = 2
+
+    def resized(self, sides):
+        return Rectangles(tuple(sides), self.beta, self.gamma)
+
+    def _angles(self, x):
+        p = plaquettes(x)
+        return jnp.stack([p, p + jnp.roll(p, -1, axis=0), p + jnp.roll(p, -1, axis=1)])
+
+    def local_action(self, x):
+        return self.beta.astype(x.dtype) * (1 - jnp.cos(self._angles(x)))
+
+    def force(self, x):
+        return jax.grad(lambda y: jnp.sum(self.local_action(y)))(x)
+
+    def cells_of(self, links):
+        p = super().cells_of(links)
+        return np.stack([p, p | np.roll(p, -1, axis=0), p | np.roll(p, -1, axis=1)])
+
+    def cell_numbers(self, x):
+        return jnp.sin(self._angles(x))[None]
+
+    def pushed_force(self, x, weights, pushes):
+        """The weights are held fixed."""
+        return jax.grad(lambda y: jnp.sum(weights[0] * self.local_action(y) + pushes[0] * self._angles(y)))(x)
+
+
+# Windows in the middle of a lattice, around its edges, as large as it or smaller by a cell.
+CASES = {
+    "u1": lambda: (U1((8, 8), 2.0), 3),
+    "u1, odd": lambda: (U1((7, 9), 2.0), 3),
+    "u1, all of it": lambda: (U1((4, 4), 2.0), 4),
+    "u1, all but a cell, and all": lambda: (U1((5, 4), 2.0), 4),
+    "u1, smallest": lambda: (U1((2, 3), 2.0), 2),
+    "rectangles": lambda: (Rectangles((9, 8), 2.0), 3),
+    "rectangles, all but a cell": lambda: (Rectangles((4, 5), 2.0), 3),
+    "u1 in three dimensions": lambda: (wilson("u1", (4, 3, 5), 2.0), 2),
+    "u2": lambda: (wilson("u2", (3, 4), 5.0), 3),
+    "su2 in three dimensions": lambda: (wilson("su2", (3, 4, 3), 3.0), 3),
+    "su3 in four dimensions": lambda: (wilson("su3", (2, 2, 3, 2), 5.7), 2),
+}
+ALL = pytest.mark.parametrize("name", CASES)
+FLAT = [name for name in CASES if "su" not in name and "u2" not in name]
+
+
+def hot(target, chains=2, seed=1):
+    return unoptimised(target.start)(jax.random.key(seed), "hot", chains, jnp.dtype(jnp.float64))
+
+
+def places(layout):
+    """The first site, one in the middle, and the last."""
+    sides = np.array(layout.sides)
+    return [jnp.asarray(site, jnp.int32) for site in (0 * sides, sides // 2, sides - 1)]
+
+
+def moving_links(layout, place):
+    """Numbers of all links that move, [link, window]."""
+    numbers = np.arange(len(layout.sides) * np.prod(layout.sides)).reshape(len(layout.sides), *layout.sides, 1)
+    return np.asarray(layout.cut(place, jnp.asarray(numbers)))[layout.inside, :, 0]
+
+
+def seen(target):
+    """Which terms of the action change with a link, [term, link], found by moving each of them."""
+    x = hot(target, 1)
+    links = np.arange(x.size)
+    moved = jnp.repeat(x, x.size, axis=-1).reshape(x.size, x.size).at[links, links].add(0.7)
+    before, after = (target.local_action(y.reshape(*x.shape[:-1], -1)) for y in (x, moved))
+    return np.asarray(abs(after - before) > 1e-9).reshape(before.size, -1)
+
+
+def shared(target, layout, place):
+    """How many terms see links of more than one window."""
+    table = seen(target)
+    by_window = np.stack([table[:, links].any(axis=1) for links in moving_links(layout, place).T])
+    return int((by_window.sum(axis=0) > 1).sum())
+
+
+class TooClose(Layout):
+    """Side by side, with one row of cells in common."""
+
+    @property
+    def _distance(self):
+        return super()._distance - 1
+
+
+def test_numbers():
+    assert Layout((16, 32), 3).numbers == (5, 10)
+    assert Layout((16, 11), 4).numbers == (4, 2)
+    assert Layout((9, 9, 9), 2, reach=2).numbers == (3, 3, 3)
+    assert Layout((9, 9), 3).patch == (4, 4)
+    assert Layout((9, 4), 4).patch == (5, 4)
+    assert Layout((9, 9), 3, reach=2).patch == (6, 6)
+    # All links within a block but those of its rim: n·(n − 1) in each of two directions, n·(n − 1)² in each of three.
+    assert len(Layout((9, 9), 4).inside) == 2 * 4 * 3
+    assert len(Layout((9, 9, 9), 3).inside) == 3 * 3 * 4
+    assert Layout((16, 32), 3).number == 50
+
+
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize("name", FLAT)
+def test_no_cell_sees_links_of_two_windows(name):
+    target, block = CASES[name]()
+    layout = layout_for(target, block)
+    for place in places(layout):
+        links = moving_links(layout, place)
+        assert len(np.unique(links)) == links.size
+        assert shared(target, layout, place) == 0
+    if layout.number > 1:
+        # They could not lie closer together.
+        assert shared(target, TooClose(layout.sides, layout.block, layout.reach), place) > 0
+
+
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize("name", FLAT)
+def test_cells_of_a_window_are_those_that_see_its_links(name):
+    target, block = CASES[name]()
+    window = Window.of_shape(target, layout_for(target, block))
+    expected = seen(window.whole)[:, window.layout.inside].any(axis=1)
+    np.testing.assert_array_equal(window.cells, np.flatnonzero(expected))
+
+
+@ALL
+def test_cut_and_paste(name):
+    """What was cut goes back where it was; nothing else changes."""
+    target, block = CASES[name]()
+    layout, shape = layout_for(target, block), target.geometry.momentum_shape
+    field = np.random.default_rng(1).integers(0, 100, (*shape, 2))
+    links = len(layout.sides) * np.prod(layout.sides)
+    for place in places(layout):
+        inside = np.asarray(layout.cut(place, jnp.asarray(field)))[..., layout.inside, :, :]
+        np.testing.assert_array_equal(layout.paste(place, jnp.asarray(field), jnp.asarray(inside)), field)
+        new = np.asarray(layout.paste(place, jnp.asarray(field), jnp.asarray(inside + 1)))
+        moved = (new - field).reshape(-1, links, 2)
+        expected = np.zeros(links)
+        expected[moving_links(layout, place).ravel()] = 1
+        np.testing.assert_array_equal(moved, np.broadcast_to(expected[:, None], moved.shape))
+        again = np.asarray(layout.cut(place, jnp.asarray(new)))
+        np.testing.assert_array_equal(again[..., layout.inside, :, :], inside + 1)
+
+
+def in_each(target, layout, place, x, moved):
+    """What each window says of itself where only its own links move, and where those of all others do."""
+    elsewhere = layout.paste(place, x, moved)
+    own = Windows(target, x, place, layout)
+    # Its own links as they were, in patches in which everything else that may move has moved.
+    patches = layout.cut(place, elsewhere).at[..., layout.inside, :, :].set(own.momenta(x))
+
+    def of_window(window, inside, given):
+        end, patch, force = given
+        plain = (jnp.zeros((n, len(window.cells), x.shape[-1])) for n in (window.weights_per_cell, pushes))
+        found, other = window.force(inside), Window(window.whole, patch, layout)
+        return {
+            "change": window.local_action(end) - window.local_action(inside),
+            "force": found - force,
+            "weights": window.pushed_force(inside, *plain) - found,
+            "action beside others": other.local_action(inside) - window.local_action(inside),
+            "force beside others": other.force(inside) - found,
+            "numbers beside others": other.numbers(inside) - window.numbers(inside),
+        }
+
+    pushes = target.pushes_per_cell
+    return own.each(of_window, (moved, patches, own.momenta(target.force(x))), axis=-2)
+
+
+def alone(target, layout, place, x, moved, number):
+    """The change of the action of the whole lattice, where one window moves."""
+    own = layout.cut(place, x)[..., layout.inside, :, :]
+    y = layout.paste(place, x, jnp.where(jnp.arange(layout.number)[:, None] == number, moved, own))
+    return jnp.sum((target.local_action(y) - target.local_action(x)).reshape(-1, x.shape[-1]), axis=0)
+
+
+@pytest.mark.usefixtures("x64")
+@ALL
+def test_inside_of_windows_is_the_distribution_of_the_whole(name):
+    """Force and change of the action; and no window sees what the others do."""
+    target, block = CASES[name]()
+    layout, x = layout_for(target, block), hot(target)
+    for place in places(layout)[1:]:
+        moved = layout.cut(place, hot(target, seed=2))[..., layout.inside, :, :]
+        found = jax.tree.map(np.asarray, unoptimised(in_each)(target, layout, place, x, moved))
+        change = found.pop("change").sum(axis=0)
+        for number in range(0, layout.number, 3):
+            wanted = unoptimised(alone)(target, layout, place, x, moved, jnp.int32(number))
+            np.testing.assert_allclose(change[number], wanted, atol=1e-10)
+            assert np.abs(wanted).min() > 1e-3
+        for what, difference in found.items():
+            np.testing.assert_allclose(difference, 0, atol=1e-10, err_msg=what)
+
+
+def test_places_are_drawn_uniformly():
+    """Each of the twelve sites, in 300 draws: one is left out once in 10¹⁰ seeds."""
+    target = U1((4, 3), 2.0)
+    x = jnp.zeros((*target.shape, 1))
+    draw = jax.jit(jax.vmap(lambda key: Windows.around(key, target, 3, x).place))
+    found = np.asarray(draw(jax.random.split(jax.random.key(0), 300)))
+    assert {tuple(place) for place in found.tolist()} == set(itertools.product(range(4), range(3)))
+
+
+@pytest.mark.parametrize(
+    ("sides", "block", "reach"), [((4, 4), 5, 1), ((4, 4), 4, 2), ((8, 4), 1, 1), ((4, 3, 8), 4, 1)]
+)
+def test_windows_that_do_not_fit_are_refused(sides, block, reach):
+    sentence = f"^A window of {block} cells does not fit into a lattice of {' × '.join(map(str, sides))}\\.$"
+    with pytest.raises(UserError, match=sentence):
+        Layout(sides, block, reach)
+
+
+def test_layers_that_do_not_fit_are_refused():
+    with pytest.raises(UserError, match="A window of 5 cells does not fit"):
+        build_trajectory(U1((4, 6), 2.0), "local", window=5)
+    small = DLHMC(U1((3, 3), 2.0), build_trajectory(U1((4, 4), 2.0), "local", hidden=(2,), window=4))
+    with pytest.raises(UserError, match="A window of 4 cells does not fit"):
+        small.step(jax.random.key(0), small.init(jnp.zeros((2, 3, 3, 2))))
+
+
+def test_they_are_for_sums_over_cells():
+    with pytest.raises(TypeError, match="sum over cells, not Gaussian"):
+        layout_for(Gaussian([1.0]), 2)
+    layers = build_trajectory(U1((4, 4), 2.0), "local", hidden=(2,), window=2)
+    target = U1((4, 4), 2.0)
+    x = jnp.zeros((*target.shape, 2))
+    with pytest.raises(TypeError, match="put them into Local"):
+        layers.inside.forward(target, x, x)
+
+
+def test_plain_hmc_in_a_window():
+    """A window is a target as any other."""
+    target = U1((5, 6), 2.0)
+    layout = layout_for(target, 3)
+    window = Window(target.resized(layout.patch), jnp.zeros((2 * 16, 1)).repeat(4, axis=1), layout)
+    x = window.start(jax.random.key(0), "hot", 4, jnp.dtype(jnp.float32))
+    kernel = HMC(window, 0.2, 4)
+    state, info = unoptimised(lambda x: kernel.step(jax.random.key(1), kernel.init(x)))(x)
+    assert state.x.shape == (12, 4)
+    assert np.all(np.asarray(info.acceptance) > 0.1)
