@@ -1,5 +1,7 @@
 """Networks in windows: HMC before training, exact with any weights, the same in every gauge; faults are found."""
 
+import functools
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -10,7 +12,7 @@ from dlhmc import DLHMC, HMC, wilson
 from dlhmc.kernels.contract import Kernel
 from dlhmc.layers import LayerStack, Local, Palindrome
 from dlhmc.layers.contract import either_way
-from dlhmc.targets.windows import Layout, Window, Windows, layout_for
+from dlhmc.targets.windows import Layout, Windows, layout_for
 from dlhmc.testing import check_stationarity
 from dlhmc.theories.gauge import lattice
 from dlhmc.theories.gauge.architectures import LocalArchitecture
@@ -101,8 +103,6 @@ def test_weights_and_pushes_are_held_fixed_where_the_force_is_taken(group):
         return windows.each(of_window, v, axis=-2)
 
     found, fixed, differentiated = (np.asarray(slope) for slope in slopes(x))
-    if group == "u2":
-        assert False, (found, fixed)
     np.testing.assert_allclose(found, fixed, atol=1e-10)
     assert np.abs(found - differentiated).min() > 1e-3
 
@@ -239,8 +239,8 @@ class OneWay(LayerStack):
     direction: jax.Array
 
     def propose(self, key, target, x, v):
-        forward, inverse = (lambda x, v: run(target, x, v) for run in (self.forward, self.inverse))
-        return either_way(self.direction, forward, inverse, x, v)
+        there, back = functools.partial(self.forward, target), functools.partial(self.inverse, target)
+        return either_way(self.direction, there, back, x, v)
 
 
 class OneDirection(Kernel):
