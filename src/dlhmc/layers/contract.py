@@ -2,7 +2,6 @@
 
 import functools
 from abc import abstractmethod
-from collections.abc import Callable
 from typing import NamedTuple
 
 import equinox as eqx
@@ -72,21 +71,14 @@ class Trajectory(eqx.Module):
         the logarithm of the ratio is part of log|J|: accept/reject then is exact. A method that draws for each chain
         with `dlhmc.numerics.rng` says so with `rng.by_chain`.
         """
-        there, back = functools.partial(self.forward, target), functools.partial(self.inverse, target)
-        return either_way(key, there, back, x, v)
+        return either_way(key, self, target, x, v)
 
     def windows(self, key: Key[Array, ""], target: Target, x: Field) -> Windows | None:
         """Where it acts, if that is in windows, each to be accepted on its own; None for the whole field."""
         return None
 
 
-def either_way(
-    key: Key[Array, ""],
-    forward: Callable[[Field, Momentum], Phase],
-    inverse: Callable[[Field, Momentum], Phase],
-    x: Field,
-    v: Momentum,
-) -> Phase:
+def either_way(key: Key[Array, ""], trajectory: Trajectory, target: Target, x: Field, v: Momentum) -> Phase:
     """F for some chains and F⁻¹ for the others, at the cost of one of them for each chain.
 
     Chains 2i and 2i + 1 draw together which of them goes forward: d is uniform for each chain, and each chain by
@@ -95,20 +87,20 @@ def either_way(
     chains = x.shape[-1]
     if chains % 2:
         d = rng.coin(key, (chains,))
-        return Phase(*(jnp.where(d, a, b) for a, b in zip(forward(x, v), inverse(x, v), strict=True)))
+        there, back = trajectory.forward(target, x, v), trajectory.inverse(target, x, v)
+        return Phase(*(jnp.where(d, a, b) for a, b in zip(there, back, strict=True)))
     d = rng.coin(key, (chains // 2,))
-    (x_there, x_back), (v_there, v_back) = _deal(d, x), _deal(d, v)
-    there, back = forward(x_there, v_there), inverse(x_back, v_back)
+    forward, backward = functools.partial(_one_of_each_pair, d), functools.partial(_one_of_each_pair, ~d)
+    there = trajectory.forward(target.for_chains(forward), forward(x), forward(v))
+    back = trajectory.inverse(target.for_chains(backward), backward(x), backward(v))
     return Phase(*(_collect(d, a, b) for a, b in zip(there, back, strict=True)))
 
 
-def _deal(first_goes_forward: Bool[Array, " pair"], field: Field) -> tuple[Field, Field]:
-    """One chain of each pair, and the other."""
-    even, odd = field[..., 0::2], field[..., 1::2]
-    return jnp.where(first_goes_forward, even, odd), jnp.where(first_goes_forward, odd, even)
+def _one_of_each_pair(first: Bool[Array, " pair"], field: Field) -> Field:
+    return jnp.where(first, field[..., 0::2], field[..., 1::2])
 
 
 def _collect(first_goes_forward: Bool[Array, " pair"], there: Field, back: Field) -> Field:
-    """The inverse of `_deal`."""
+    """Both of each pair in their places."""
     even, odd = jnp.where(first_goes_forward, there, back), jnp.where(first_goes_forward, back, there)
     return jnp.stack([even, odd], axis=-1).reshape(*even.shape[:-1], -1)

@@ -89,6 +89,10 @@ class Target(eqx.Module):
     def start(self, key: Key[Array, ""], kind: Start, chains: int, dtype: jnp.dtype) -> Field:
         """Initial configurations, hot or cold, at this precision; exact ones come from `exact_draws`."""
 
+    def for_chains(self, take: Callable[[Field], Field]) -> Self:
+        """For some of the chains, whose part of a field `take` gives: a target may hold something of each chain."""
+        return self
+
     @property
     def expensive(self) -> bool:
         """Whether kernels rather keep the action of a configuration than compute it twice.

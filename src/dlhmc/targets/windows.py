@@ -186,6 +186,10 @@ class Window(Target):
         """As many elements as there are links that move."""
         return self.whole.geometry.resized((len(self.layout.inside),))
 
+    def for_chains(self, take: Callable[[Field], Field]) -> "Window":
+        """With the patches of these chains."""
+        return Window(self.whole, take(self.patch), self.layout)
+
     @property
     def cells(self) -> NDArray[np.int64]:
         """Places of the cells that see a moving link among all cells of the patch."""
