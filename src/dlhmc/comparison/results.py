@@ -135,6 +135,9 @@ class Entry:
     #: how many times more the best HMC costs, in N_LF · τ_int and in time
     gain_in_steps: Quantity = NOTHING
     gain_in_time: Quantity = NOTHING
+    #: the same in time, with τ_int of the slowest of all observables
+    seconds_for_all: Quantity = NOTHING
+    gain_for_all: Quantity = NOTHING
     #: the kind of layers of a model
     network: str | None = None
     #: where the histories are, and the SHA-256 of the file
@@ -183,6 +186,11 @@ def in_time(entry: Entry) -> Quantity:
     return entry.seconds_per_independent
 
 
+def in_time_for_all(entry: Entry) -> Quantity:
+    """Seconds for a configuration that is independent in all observables."""
+    return entry.seconds_for_all
+
+
 def work_of(entries: Sequence[Entry]) -> list[str]:
     """The names of work that any sampler did."""
     names = dict.fromkeys(name for entry in entries for name in entry.work_per_independent)
@@ -214,12 +222,15 @@ def evaluate(
     entries = [_entry(runner, target, exact) for runner in ran]
     fewest, quickest = cheapest(entries, "hmc", in_steps), cheapest(entries, "hmc", in_time)
     if fewest is not None and quickest is not None:
+        best_for_all = cheapest(entries, "hmc", in_time_for_all) or quickest
         least, reference = fewest.steps_tau, ran[entries.index(quickest)]
+        reference_for_all = ran[entries.index(best_for_all)]
         entries = [
             dataclasses.replace(
                 entry,
                 gain_in_steps=_itself(least) if entry is fewest else ratio(least, entry.steps_tau),
-                gain_in_time=_gain_in_time(quickest, entry, relative_pace(reference, runner)),
+                gain_in_time=_gain_in_time(quickest, entry, _slow, relative_pace(reference, runner)),
+                gain_for_all=_gain_in_time(best_for_all, entry, _all_times, relative_pace(reference_for_all, runner)),
             )
             for entry, runner in zip(entries, ran, strict=True)
         ]
@@ -296,6 +307,7 @@ def _entry(runner: Runner, target: Target, exact: Mapping[str, float]) -> Entry:
         steps_tau=as_quantity(times[next(iter(runner.slow))]).times(contestant.leapfrog_steps),
         seconds_per_trajectory=Quantity.measured(pace.value, pace.error),
         seconds_per_independent=slowest.times(2 * pace.value, pace.error / pace.value),
+        seconds_for_all=_slowest(times | others).times(2 * pace.value, pace.error / pace.value),
         kernel_figures=figures,
         work_per_independent={name: slowest.times(2 * figures[name]) for name in runner.efforts},
     )
@@ -318,12 +330,20 @@ def _or_infinite(cost: Quantity) -> float:
     return math.inf if cost.figure is None else cost.figure
 
 
-def _gain_in_time(best: Entry, entry: Entry, pace: Estimate) -> Quantity:
+def _slow(entry: Entry) -> Mapping[str, Time]:
+    return entry.tau_int
+
+
+def _all_times(entry: Entry) -> Mapping[str, Time]:
+    return {**entry.tau_int, **entry.tau_int_others}
+
+
+def _gain_in_time(best: Entry, entry: Entry, times: Callable[[Entry], Mapping[str, Time]], pace: Estimate) -> Quantity:
     """The ratio of both τ_int, times that of the speeds, which is known better than the speeds."""
-    reference = _slowest(best.tau_int)
+    reference = _slowest(times(best))
     if entry.name == best.name:
         return _itself(reference)
-    return ratio(reference, _slowest(entry.tau_int)).times(pace.value, pace.error / pace.value)
+    return ratio(reference, _slowest(times(entry))).times(pace.value, pace.error / pace.value)
 
 
 def _itself(cost: Quantity) -> Quantity:

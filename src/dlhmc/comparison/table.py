@@ -20,9 +20,9 @@ from dlhmc.theories.contract import Theory
 LEGEND = (
     "leapfrog 4/36: HMC with trajectories of length 4 in 36 steps. τ: integrated autocorrelation time in trajectories "
     "(½ for independent configurations). N_{LF}·τ: leapfrog steps of a trajectory times the first τ. ms/indep.: time "
-    "of 2τ trajectories of one chain, with the largest τ of what moves slowly; compiling excluded. Gain: cost of the "
-    "best HMC over that of the sampler. > and <: limits at 95 %. The cheapest stand first; learned samplers and the "
-    "best HMC are marked."
+    "of 2τ trajectories of one chain, with the largest τ of what moves slowly; ms/all: with the largest of all; "
+    "compiling excluded. Gain: cost of the best HMC over that of the sampler. > and <: limits at 95 %. The cheapest "
+    "stand first; learned samplers and the best HMC are marked."
 )
 # From here on numbers have a power of ten.
 _LARGE = 1e4
@@ -139,6 +139,8 @@ def sections(results: Results) -> tuple[Section, ...]:
         (
             entry.name,
             *(shown_tau(tau) for tau in entry.tau_int_others.values()),
+            shown(entry.seconds_for_all, 1e3),
+            shown(entry.gain_for_all),
             *(_against_exact(moment) for moment in entry.observables.values()),
         )
         for entry in entries
@@ -148,7 +150,7 @@ def sections(results: Results) -> tuple[Section, ...]:
     )
     if results.exact:
         known = (results.exact.get(name) for name in moments)
-        blank = ("exact", *("" for _ in others))
+        blank = ("exact", *("" for _ in others), "", "")
         observables.append((*blank, *("" if value is None else f"{value:.6f}" for value in known)))
     times, more = ([f"τ({symbol(theory, name).strip('⟨⟩')})" for name in names] for names in (slow, others))
     return (
@@ -158,7 +160,11 @@ def sections(results: Results) -> tuple[Section, ...]:
             trajectories,
             marked,
         ),
-        Section(("sampler", *more, *(symbol(theory, name) for name in moments)), observables, marked),
+        Section(
+            ("sampler", *more, "ms/all", "gain for all", *(symbol(theory, name) for name in moments)),
+            observables,
+            marked,
+        ),
         *_told(entries, theory, marked),
     )
 

@@ -2,7 +2,7 @@
 
 import functools
 from abc import abstractmethod
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -41,6 +41,9 @@ class Layer(eqx.Module):
 
 class Trajectory(eqx.Module):
     """The map F: ξ = (x, v) → ξ′ that a kernel proposes with, and its inverse."""
+
+    #: whether it acts in windows and leaves all else as it is, so that it takes turns with HMC
+    acts_in_windows: ClassVar[bool] = False
 
     @abstractmethod
     def __len__(self) -> int:

@@ -6,7 +6,7 @@ learn in days. Nothing here knows about instantons or charges: that comes from t
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -86,6 +86,8 @@ class LinkKick(Kick):
 
 class Local(Trajectory):
     """A trajectory inside each window of `block` cells a side; parameters serve on every lattice that has room."""
+
+    acts_in_windows: ClassVar[bool] = True
 
     inside: Trajectory
     block: int = eqx.field(static=True)

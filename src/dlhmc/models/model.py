@@ -180,11 +180,12 @@ def _arrays(like: Trajectory) -> Any:
 
 
 def _architecture(path: Path, table: dict[str, Any]) -> Architecture:
-    """The settings that layers were built from; those of format 1 stand among some of other architectures."""
+    """The settings that layers were built from."""
     name = str(table.get("network"))
     kinds = registry.architectures()
     if name not in kinds:
-        raise UserError(f"The model {path} is damaged, or of a theory that is not installed: its network is {name!r}.")
+        known = ", ".join(kinds)
+        raise UserError(f"The model {path} has layers {name!r}, but there are {known}: train it anew.")
     fields = {key: value for key, value in table.items() if key in hints_of(kinds[name])}
     try:
         return kinds[name](**fields)

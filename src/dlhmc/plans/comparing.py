@@ -30,7 +30,7 @@ class LearnedSettings(Settings):
     model: tuple[str, ...] = ()
     """training runs or model files of learned samplers"""
     alternate: Amount | None = None
-    """learned trajectories after each of HMC, 0 for them alone; what suits the target if not given"""
+    """learned trajectories after each of HMC, 0 for them alone; if not given, alone, and in windows also 1"""
     alternate_lengths: Advanced[Lengths] = (0.5, 1.0)
     """trajectory lengths of HMC in turn with learned ones, which only has to stir what these leave as it is"""
 
@@ -67,7 +67,6 @@ class ComparePlan(Plan):
 
         names = self.learned.model
         short = [Path(name).stem if Path(name).is_file() else Path(name).name for name in names]
-        each = self.theory.alternate if self.learned.alternate is None else self.learned.alternate
         alone: list[Contestant] = []
         in_turn: list[Tuned] = []
         inputs: dict[str, Path] = {}
@@ -77,10 +76,14 @@ class ComparePlan(Plan):
             label = f"model {brief if short.count(brief) == 1 else name}"
             network = None if model.architecture is None else model.architecture.name
             kernel = model.kernel(target)
-            if each:
-                in_turn.append(InTurn(label, kernel, each, self.learned.alternate_lengths, name, network))
-            else:
-                alone.append(contestant_of(label, kernel, name, network))
+            turns = [0, 1] if kernel.trajectory.acts_in_windows else [0]
+            if self.learned.alternate is not None:
+                turns = [self.learned.alternate]
+            for each in turns:
+                if each:
+                    in_turn.append(InTurn(label, kernel, each, self.learned.alternate_lengths, name, network))
+                else:
+                    alone.append(contestant_of(label, kernel, name, network))
             inputs[label] = model.path
         return alone, in_turn, inputs
 

@@ -44,7 +44,7 @@ class SamplerSettings(Settings):
     model: str | None = None
     """training run or model file to sample with; then the kernel is dlhmc"""
     alternate: Advanced[Amount | None] = None
-    """with a model: learned trajectories after each of HMC, 0 for them alone; what suits the target if not given"""
+    """with a model: learned trajectories after each of HMC, 0 for them alone; 1 for windows if not given"""
 
     def __post_init__(self) -> None:
         """A model makes the kernel a learned one."""
@@ -113,9 +113,9 @@ class SamplePlan(LongPlan):
         elif settings.model is not None:
             model = Model.open(settings.model)
             model.require_target(self.theory.name, self.target)
-            kernel, inputs = model.kernel(target), {"model": model.path}
-            if moves := self.theory.alternate if settings.alternate is None else settings.alternate:
-                kernel = Alternating(hmc, kernel, moves)
+            learned, inputs = model.kernel(target), {"model": model.path}
+            moves = int(learned.trajectory.acts_in_windows) if settings.alternate is None else settings.alternate
+            kernel = Alternating(hmc, learned, moves) if moves else learned
         else:
             kernel = hmc
         tune = settings.step_size is None and kernel.tunable_step_size() is not None

@@ -167,8 +167,6 @@ class Theory:
     occasional: ClassVar[type[Occasional]] = Occasional
     schedules: ClassVar[type[CouplingSchedules]] = CouplingSchedules
     rivals: ClassVar[type[Rivals]] = Rivals
-    #: learned trajectories after each of HMC, if nothing else is said; 0 for learned ones alone
-    alternate: ClassVar[int] = 0
     #: settings of training by name, each a starting point that other options change
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     #: other theories whose trained models propose well for this one, too

@@ -168,7 +168,6 @@ class SchwingerTheory(Theory):
     rivals: ClassVar[type[Rivals]] = SplitHmcWithHits
     occasional: ClassVar[type[Occasional]] = Mesons
     # Learned proposals move the charge, and HMC all that they leave as it is.
-    alternate: ClassVar[int] = 1
     models_of: ClassVar[tuple[str, ...]] = ("u1",)
     symbols: ClassVar[Mapping[str, str]] = {
         **U1Theory.symbols,

@@ -1,4 +1,4 @@
-"""Frozen topology thaws: HMC, and a sampler that is trained while one looks on, beside the exact values."""
+"""HMC freezes, networks that learn while one looks on tunnel; both beside the exact values."""
 
 from itertools import count
 from pathlib import Path
@@ -20,28 +20,26 @@ from dlhmc.settings import merged
 from dlhmc.theories.u1.figures import HISTORY, Q_Z, in_words
 from dlhmc.theories.u1.theory import U1Settings, U1Theory
 
-_NOT_TOLD = "u1-local-b7"
 _ROWS = ("plaquette", "charge_squared")
 
 
 def demo(out: Path, trajectories: int, steps: int, console: Console, settings: U1Settings | None = None) -> ExitCode:
-    """Train on 16×16 at β = 7, sample with HMC and with trained samplers, print all and draw the charges.
+    """Train on 16×16 at β = 7, sample with HMC and with networks in turn with it, print all and draw the charges.
 
-    Told and not told: the sampler that is trained here starts from a unit of flux; the one that comes with the package
-    started as HMC, and found out by itself.
+    Before training the layers are HMC, with two steps; that there is a way out of a sector they find by themselves.
     """
     settings = settings or U1Settings()
     where, target = in_words(settings), merged({"target": U1Theory.name}, settings)
     # Never into an earlier demo: the first number that is free.
     out = next(out / str(number) for number in count(1) if not (out / str(number)).exists())
-    console.print(f"[bold]training[/bold] a sampler for {where}", highlight=False)
+    console.print(f"[bold]training[/bold] networks for {where}", highlight=False)
     _, code = TrainPlan.from_table(target | {"steps": steps}).run(out / "training", console)
     if code is not ExitCode.OK:
         return code
     samplers: dict[str, dict[str, Any]] = {
         "HMC": {"warmup": 300},
-        "trained": {"warmup": 100, "model": str(out / "training")},
-        "not told": {"warmup": 100, "model": _NOT_TOLD},
+        "networks": {"warmup": 100, "model": str(out / "training"), "alternate": 0},
+        "in turn": {"warmup": 300, "model": str(out / "training")},
     }
     summaries, chains = {}, []
     for (label, sampler), colour in zip(samplers.items(), (BLUE, VERMILION, GREEN), strict=True):
@@ -54,7 +52,7 @@ def demo(out: Path, trajectories: int, steps: int, console: Console, settings: U
         summaries[label] = read_json(directory.summary, directory.identity())
         chains.append(Chain(label, np.asarray(work.history.array("charge")[:, 0]), colour))
     console.print(_table(summaries, where))
-    console.print(f"not told: the model {_NOT_TOLD}, trained from HMC; it was not told what an instanton is")
+    console.print("networks: HMC before training; that there is a way out of a sector they found by themselves")
     console.print("τ_int: trajectories until the charge is forgotten; 0.5 is that of independent draws")
     chart = history_chart("topology", f"Topological charge of one chain, {where}", HISTORY, Q_Z, chains)
     picture = draw.save(chart, out)[0]
