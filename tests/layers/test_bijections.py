@@ -3,6 +3,7 @@
 One table feeds all tests: a new layer or network is tested by being listed.
 """
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -267,10 +268,46 @@ class OnlyTwo(Affine):
         return super().__call__(zeta)[:2]
 
 
+PASSED = ("outputs", "chains", "parameters", "training", "inverse", "Jacobian")
+
+
+class FromEquinox(Network):
+    """It holds functions beside arrays, one of them with a derivative of its own (relu)."""
+
+    mlp: eqx.nn.MLP
+
+    def __call__(self, zeta):
+        number = len(zeta.vector)
+        outputs = jax.vmap(self.mlp, -1, -1)(jnp.concatenate([zeta.position.reshape(number, -1), zeta.vector]))
+        return SQT(*jnp.tanh(outputs).reshape(3, number, -1))
+
+
+class Frozen(Affine):
+    """No gradient reaches its parameters."""
+
+    def __call__(self, zeta):
+        return jax.lax.stop_gradient(super().__call__(zeta))
+
+
+def test_networks_of_equinox():
+    target = TARGETS["gaussian"][0]()
+
+    def make(key, geometry):
+        (number,) = geometry.momentum_shape
+        return FromEquinox(eqx.nn.MLP(2 * number, 3 * number, 4, 1, key=key))
+
+    assert check_network(make, target).passed == PASSED
+
+
 def test_networks_of_ones_own():
     target = TARGETS["gaussian"][0]()
-    assert check_network(custom, target).passed == ("outputs", "chains", "parameters", "inverse", "Jacobian")
-    broken = {MixesChains: "chains: s of a chain depends", WrongShape: "t has the shape", OnlyTwo: "returns a tuple"}
+    assert check_network(custom, target).passed == PASSED
+    broken = {
+        MixesChains: "chains: s of a chain depends",
+        WrongShape: "t has the shape",
+        OnlyTwo: "returns a tuple",
+        Frozen: "training: a step",
+    }
     for kind, complaint in broken.items():
         with pytest.raises(ConformanceError, match=complaint):
             check_network(lambda key, geometry, kind=kind: kind(key, geometry, ()), target)

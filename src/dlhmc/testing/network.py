@@ -7,6 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 from jaxtyping import Array
 
 from dlhmc.geometry.contract import Geometry
@@ -18,6 +19,7 @@ from dlhmc.numerics.leaves import in_double
 from dlhmc.targets.contract import Target
 from dlhmc.testing.checks import CHAINS, Checked, Problems, as_numbers, example, far, run_checks
 from dlhmc.testing.trajectory import jacobians_agree, round_trips, with_random_weights
+from dlhmc.training import Algorithm, jump_loss, train
 
 
 def check_network(make_network: NetworkFactory, target: Target) -> Checked:
@@ -63,9 +65,19 @@ def check_network(make_network: NetworkFactory, target: Target) -> Checked:
     # Layers take long to compile, and need networks that are right.
     first = run_checks("the network", {"outputs": outputs, "chains": chains, "parameters": trainable})
     trajectory = _layers(make_network, geometry, RULES[default_rule(geometry)]())
+
+    def training_step() -> Problems:
+        algorithm = Algorithm(target, {}, jump_loss, optax.sgd(1e-3))
+        before: Any = with_random_weights(trajectory(), 0.3)
+        after: Any = train(algorithm, before, example(target), steps=1)[0].trajectory
+        numbers = [jax.tree.leaves(eqx.filter(it.layers.v_network, eqx.is_array)) for it in (before, after)]
+        if all(np.array_equal(old, new) for old, new in zip(*numbers, strict=True)):
+            yield "a step of training changes nothing"
+
     layers = run_checks(
         "the network",
         {
+            "training": training_step,
             "inverse": lambda: round_trips(with_random_weights(trajectory(), 0.3), target),
             "Jacobian": lambda: jacobians_agree(with_random_weights(trajectory(), 0.3), target),
         },
