@@ -125,8 +125,18 @@ def random_gauge(target, chains=2):
 
 
 @pytest.mark.usefixtures("x64")
-@pytest.mark.parametrize("heads", ["plaquettes", "links"])
-@pytest.mark.parametrize("group", ["u1", "u2", pytest.param("su3", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("group", "heads"),
+    [
+        ("u1", "plaquettes"),
+        ("u1", "links"),
+        ("u1", "paper"),
+        ("u2", "plaquettes"),
+        ("u2", "links"),
+        pytest.param("su3", "plaquettes", marks=pytest.mark.slow),
+        pytest.param("su3", "links", marks=pytest.mark.slow),
+    ],
+)
 def test_they_are_the_same_in_every_gauge(group, heads):
     """First transformed, then moved, or the other way round; at another place than the first site."""
     target = U1((5, 6), 2.0) if group == "u1" else wilson(group, (4, 5), 5.0)

@@ -48,7 +48,7 @@ class LeapfrogLayer(Layer):
         x, v, log_jacobian = phase
         step = jnp.exp(self.log_step_v).astype(v.dtype)
         force = target.force(x)
-        s, q, t = self.v_network(Zeta(target.geometry.features(x), force))
+        s, q, t = self.v_network(Zeta(target.features(x), force))
         log_scale = (0.5 * step) * s
         impulse = (0.5 * step) * (force * jnp.exp(step * q) + t)
         if forward:
@@ -60,11 +60,10 @@ class LeapfrogLayer(Layer):
         x, v, log_jacobian = phase
         geometry = target.geometry
         step = jnp.exp(self.log_step_x).astype(v.dtype)
-        moved = tiled(moved, geometry.elements)[..., None]
-        seen = jnp.where(moved, 0, geometry.features(x))
-        s, q, t = self.x_network(Zeta(seen, v))
+        moved = tiled(moved, geometry.elements)
+        s, q, t = self.x_network(Zeta(target.features(x, hidden=moved), v))
         shift = step * (v * jnp.exp(step * q) + t)
         update = self.rule.forward if forward else self.rule.inverse
         x_new, log_derivative = update(geometry, x, shift, step * s)
-        x = jnp.where(moved, x_new, x)
-        return Phase(x, v, log_jacobian + sum_sites(jnp.where(moved, log_derivative, 0)))
+        x = jnp.where(moved[..., None], x_new, x)
+        return Phase(x, v, log_jacobian + sum_sites(jnp.where(moved[..., None], log_derivative, 0)))

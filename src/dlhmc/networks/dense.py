@@ -20,9 +20,11 @@ class Dense(Network):
     heads: Linear
     log_scales: Float[Array, "2 size"]
 
-    def __init__(self, key: Key[Array, ""], geometry: Geometry, hidden: Sequence[int]) -> None:
+    def __init__(
+        self, key: Key[Array, ""], geometry: Geometry, hidden: Sequence[int], features: int | None = None
+    ) -> None:
         size = math.prod(geometry.momentum_shape)
-        seen = geometry.feature_count * math.prod(geometry.elements)
+        seen = geometry.feature_count * math.prod(geometry.elements) if features is None else features
         first_key, second_key, *keys = jax.random.split(key, len(hidden) + 1)
         widths = list(hidden)
         # W (a; b) = W_a a + W_b b: two products need no concatenation of the inputs.

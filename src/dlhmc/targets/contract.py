@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Key, Num
+from jaxtyping import Array, Bool, Float, Key, Num
 
 from dlhmc.geometry.contract import Field, Geometry, Momentum, PerChain, all_finite, sum_sites
 from dlhmc.names import Start
@@ -88,6 +88,11 @@ class Target(eqx.Module):
     @abstractmethod
     def start(self, key: Key[Array, ""], kind: Start, chains: int, dtype: jnp.dtype) -> Field:
         """Initial configurations, hot or cold, at this precision; exact ones come from `exact_draws`."""
+
+    def features(self, x: Field, hidden: Bool[Array, "*element"] | None = None) -> Float[Array, "feature ... chain"]:
+        """What networks of leapfrog layers see of x, but for elements that are hidden from them."""
+        features = self.geometry.features(x)
+        return features if hidden is None else jnp.where(hidden[..., None], 0, features)
 
     def for_chains(self, take: Callable[[Field], Field]) -> Self:
         """For some of the chains, whose part of a field `take` gives: a target may hold something of each chain."""

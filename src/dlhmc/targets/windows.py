@@ -18,7 +18,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, Key
+from jaxtyping import Array, Bool, Float, Int, Key
 from numpy.typing import NDArray
 
 from dlhmc.errors import UserError
@@ -226,6 +226,17 @@ class Window(Target):
         """What networks see of all cells of the window."""
         found = _cells(self.whole).cell_numbers(self.embed(x))
         return found.reshape(found.shape[0], -1, found.shape[-1])[:, self.cells]
+
+    def features(self, x: Field, hidden: Bool[Array, " link"] | None = None) -> Numbers:
+        """The numbers of all cells but those that see a hidden link: networks of leapfrog layers see no more."""
+        numbers = self.numbers(x)
+        if hidden is None:
+            return numbers
+        links = np.zeros((len(self.layout.inside), self.layout.moving.size), bool)
+        np.put_along_axis(links, self.layout.inside[:, None], values=True, axis=1)
+        cells = [_cells(self.whole).cells_of(link.reshape(self.layout.moving.shape)).ravel() for link in links]
+        sees = np.stack(cells, axis=1)[self.cells]
+        return jnp.where(jnp.any(sees & hidden, axis=1)[:, None], 0, numbers)
 
     def pushed_force(self, x: Field, weights: Numbers, pushes: Numbers) -> Momentum:
         """Σ_c [(1 + w_c) ∂S_c + t_c ∂q_c] over the cells of the window."""

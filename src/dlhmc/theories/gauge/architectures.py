@@ -103,19 +103,23 @@ class LocalArchitecture(Architecture):
         import jax
 
         from dlhmc.layers import LinkKick, Local, Palindrome, PlaquetteKick
-        from dlhmc.networks import MLP
+        from dlhmc.networks import MLP, Dense
         from dlhmc.targets.windows import Window, layout_for
 
         block, step_size = self.window or 2, self.step_size or 0.7
         whole: Any = target.guide()
         layout = layout_for(whole, block)
         window = Window.of_shape(whole, layout)
-        if self.heads == "paper":
-            layers = DenseArchitecture(self.leapfrog_steps, step_size / _root(target), self.hidden)
-            return Local(layers.build(window, key), block)
         links, cells = len(layout.inside), len(window.cells)
         x = jax.ShapeDtypeStruct((*window.whole.shape, 1), whole.geometry.dtype(jax.numpy.result_type(float)))
         numbers = jax.eval_shape(window.whole.cell_numbers, x).shape[0]  # type: ignore[attr-defined]
+        if self.heads == "paper":
+
+            def network(key: Any, geometry: Any) -> Dense:
+                return Dense(key, geometry, self.hidden, features=numbers * cells)
+
+            layers = DenseArchitecture(self.leapfrog_steps, step_size / _root(target))
+            return Local(layers.layers(window, key, network), block)
 
         def kick(key: Any) -> PlaquetteKick | LinkKick:
             if self.heads == "links":
