@@ -31,10 +31,10 @@ step = eqx.filter_jit(lambda kernel, key, state: kernel.step(key, state))
 
 
 def combinations():
-    """No fault at all, three times; every single one; every pair of two places."""
+    """No fault at all, four times; every single one; every pair of two places."""
     single = list(itertools.product(PLACES, BAD))
     pairs = [(a, b) for a, b in itertools.combinations(single, 2) if a[0] != b[0]]
-    return [(), (), (), *((fault,) for fault in single), *pairs]
+    return [(), (), (), (), *((fault,) for fault in single), *pairs]
 
 
 COMBINATIONS = combinations()
@@ -148,7 +148,7 @@ def assert_rejected(state, new, info, places):
     assert np.all(np.asarray(info.acceptance)[nonfinite] == 0)
     np.testing.assert_array_equal(new.x[..., nonfinite], state.x[..., nonfinite])
     assert bool(jnp.isfinite(new.x).all())
-    assert np.all(info.acceptance[:3] > 0)  # those without a fault
+    assert np.all(info.acceptance[:4] > 0)  # those without a fault
 
 
 def test_hits():
@@ -196,7 +196,7 @@ def test_what_the_action_does_not_see():
     new, info = step(kernel, jax.random.key(1), state)
     assert bool(jnp.isfinite(new.x).all())
     assert np.all(np.asarray(info.nonfinite)[with_fault(("t of x",))])
-    assert np.asarray(info.accepted)[:3].any()
+    assert np.asarray(info.accepted)[:4].any()
 
 
 class SpoiledDraws(eqx.Module):

@@ -80,6 +80,7 @@ WHOLE = {
     "windows, paper": lambda: (U1((3, 3), 2.5), local(U1((3, 3), 2.5), 2, window=3, heads="paper")),
     "windows, three dimensions": lambda: (wilson("u1", (2, 2, 3), 2.0), local(wilson("u1", (2, 2, 3), 2.0), 2)),
     "windows, U(2)": lambda: (wilson("u2", (2, 2), 6.0), local(wilson("u2", (2, 2), 6.0), 2)),
+    "windows, U(2), phases": lambda: (wilson("u2", (3, 3), 6.0), local(wilson("u2", (3, 3), 6.0), 2, heads="phases")),
     "windows, SU(2), links": lambda: (wilson("su2", (2, 2), 4.0), local(wilson("su2", (2, 2), 4.0), 3, heads="links")),
     "windows, U(2), links": lambda: (wilson("u2", (2, 2), 4.0), local(wilson("u2", (2, 2), 4.0), 2, heads="links")),
     "windows, SU(2), paper": lambda: (wilson("su2", (3, 2), 4.0), local(wilson("su2", (3, 2), 4.0), 1, heads="paper")),

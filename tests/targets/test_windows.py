@@ -185,7 +185,7 @@ def in_each(target, layout, place, x, moved):
 def alone(target, layout, place, x, moved, number):
     """The change of the action of the whole lattice, where one window moves."""
     own = layout.cut(place, x)[..., layout.inside, :, :]
-    y = layout.paste(place, x, jnp.where(jnp.arange(layout.number)[:, None] == number, moved, own))
+    y = layout.paste(place, x, jnp.where(jnp.arange(layout.number, dtype=jnp.int32)[:, None] == number, moved, own))
     return jnp.sum((target.local_action(y) - target.local_action(x)).reshape(-1, x.shape[-1]), axis=0)
 
 

@@ -101,9 +101,7 @@ class UnitaryMatrices(Geometry):
 
     def _far_log(self, quotient: Array) -> Array:
         """The logarithm from eigenvectors and phases."""
-        dagger = jnp.conj(jnp.swapaxes(quotient, -1, -2))
-        # The Hermitian matrices W + W† and i(W† − W) have the eigenvectors of W; so has a sum that mixes them.
-        _, vectors = jnp.linalg.eigh((quotient + dagger) + (0.6180339887 * 1j) * (dagger - quotient))
+        vectors = _eigenvectors(quotient)
         phases = jnp.angle(jnp.einsum("...ji,...jk,...ki->...i", jnp.conj(vectors), quotient, vectors))
         if self.special:
             # Phases add up to 2π times an integer: those farthest out go once around the circle.
@@ -218,6 +216,19 @@ def _near_log(quotient: Array) -> Array:
     for n in reversed(range(_LOG_TERMS)):
         series = (-1) ** n / (2 * n + 1) * one + square @ series
     return 2 * k @ series
+
+
+def eigenvectors(w: Matrices) -> Matrices:
+    """Those of unitary matrices, as columns."""
+    if w.shape[0] == 1:
+        return jnp.ones_like(w)
+    return jnp.moveaxis(_eigenvectors(jnp.moveaxis(w, (0, 1), (-2, -1))), (-2, -1), (0, 1))
+
+
+def _eigenvectors(w: Complex[Array, "... N N"]) -> Complex[Array, "... N N"]:
+    dagger = jnp.conj(jnp.swapaxes(w, -1, -2))
+    # The Hermitian matrices W + W† and i(W† − W) have the eigenvectors of W; so has a sum that mixes them.
+    return jnp.linalg.eigh((w + dagger) + (0.6180339887 * 1j) * (dagger - w))[1]
 
 
 def multiply(a: Matrices, b: Matrices) -> Matrices:

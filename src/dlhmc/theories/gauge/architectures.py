@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from msgspec import Meta
 
+from dlhmc.errors import Setting, UserError
 from dlhmc.models.architecture import Architecture, Layers, Stage, TrainingDefaults
 from dlhmc.models.dense import DenseArchitecture, Hidden
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from dlhmc.targets import Target
 
 Block = Annotated[int, Meta(ge=2, le=300)]
+Heads = Literal["plaquettes", "phases", "links", "paper"]
 # Windows up to this one learn from HMC at once; larger ones grow by so many cells a stage.
 _LEARNS_AT_ONCE, _GROWTH = 6, 2
 
@@ -21,6 +23,18 @@ _LEARNS_AT_ONCE, _GROWTH = 6, 2
 def _root(target: "Target") -> float:
     """Frequency of a link of a cold configuration, over √2."""
     return math.sqrt(target.stiffness())  # type: ignore[attr-defined]
+
+
+def _frequency(target: "Target", heads: Heads) -> float:
+    """That of a phase of a plaquette, over √2: a phase of U(N) at β is an angle of U(1) at β/N."""
+    norm = target.guide().geometry.norm if heads == "phases" else 1.0  # type: ignore[attr-defined]
+    return _root(target) / math.sqrt(norm)
+
+
+def _has_phases(target: "Target") -> bool:
+    from dlhmc.theories.gauge.wilson import PlanarWilson
+
+    return isinstance(target.guide(), PlanarWilson)
 
 
 def default_window(sides: tuple[int, ...], root: float) -> int:
@@ -51,8 +65,9 @@ class LocalArchitecture(Architecture):
     """sizes of the hidden layers of the networks"""
     window: Block | None = None
     """cells along each side of a window; follows β if not given"""
-    heads: Literal["plaquettes", "links", "paper"] = "plaquettes"
-    """what networks give: weights and pushes of plaquettes; s, q, t of links; paper: in both directions, with masks"""
+    heads: Heads | None = None
+    """what networks give: weights and pushes of plaquettes; or of their phases along one eigenvector (U(N) in two
+    dimensions, where it is what is used if not given); s, q, t of links; paper: these in both directions, with masks"""
 
     @classmethod
     def suits(cls, target: "Target") -> bool:
@@ -70,12 +85,29 @@ class LocalArchitecture(Architecture):
 
     def completed(self, target: "Target") -> Self:
         """A window in which the sector fluctuates by about one unit, and a step at which leapfrog leaves it."""
-        window = default_window(target.sides, _root(target)) if self.window is None else self.window  # type: ignore[attr-defined]
-        return dataclasses.replace(self, step_size=self.step_size or 0.7, window=window)
+        heads = self.heads or ("phases" if _has_phases(target) else "plaquettes")
+        sides: tuple[int, ...] = target.sides  # type: ignore[attr-defined]
+        if heads == "phases":
+            if not _has_phases(target):
+                raise UserError(f"{Setting('heads')} phases is for U(N) with N > 1 in two dimensions.")
+            # All of the rim is frozen, so that a window never closes around the lattice.
+            sides = tuple(side - 1 for side in sides)
+            if self.window is not None and self.window > min(sides):
+                raise UserError(f"{Setting('window')} {self.window} leaves no rim: give {min(sides)} or less.")
+        window = default_window(sides, _frequency(target, heads)) if self.window is None else self.window
+        return dataclasses.replace(self, step_size=self.step_size or 0.7, window=window, heads=heads)
 
     def stages(self, target: "Target") -> list[Stage]:
-        """Small windows first, at couplings where they hold as much of the sector: large ones do not learn at once."""
+        """Small windows first, at couplings where they hold as much of the sector: large ones do not learn at once.
+
+        Networks on phases begin as those of U(1), where a window leaves its sector in one way only.
+        """
+        from dlhmc.theories.u1.wilson import U1
+
         last = self.window or 2
+        if self.heads == "phases":
+            angles = U1(target.sides, _frequency(target, "phases") ** 2)  # type: ignore[attr-defined]
+            return [Stage(dataclasses.replace(self, heads="plaquettes"), angles, 1.0), Stage(self, target, 1.0)]
         grows = self.heads == "plaquettes" and last > _LEARNS_AT_ONCE
         blocks = range(last, _LEARNS_AT_ONCE - 2, -_GROWTH) if grows else [last]
 
@@ -94,8 +126,13 @@ class LocalArchitecture(Architecture):
         return dataclasses.replace(self, window=trained.window) if smaller else self  # type: ignore[union-attr]
 
     def grown(self, trained: "Trajectory", target: "Target") -> "Trajectory":
-        """With a larger window."""
+        """With a larger window, or on phases."""
+        from dlhmc.layers import Local
+        from dlhmc.theories.gauge.phases import OnPhases
+
         layers: Any = trained
+        if self.heads == "phases":
+            return layers if isinstance(layers.inside, OnPhases) else Local(OnPhases(layers.inside), layers.block)
         return layers if layers.block == self.window else layers.grown(target.guide(), self.window)
 
     def build(self, target: "Target", key: Any) -> "Trajectory":
@@ -105,6 +142,7 @@ class LocalArchitecture(Architecture):
         from dlhmc.layers import LinkKick, Local, Palindrome, PlaquetteKick
         from dlhmc.networks import MLP, Dense
         from dlhmc.targets.windows import Window, layout_for
+        from dlhmc.theories.gauge.phases import OnPhases
 
         block, step_size = self.window or 2, self.step_size or 0.7
         whole: Any = target.guide()
@@ -113,12 +151,20 @@ class LocalArchitecture(Architecture):
         links, cells = len(layout.inside), len(window.cells)
         x = jax.ShapeDtypeStruct((*window.whole.shape, 1), whole.geometry.dtype(jax.numpy.result_type(float)))
         numbers = jax.eval_shape(window.whole.cell_numbers, x).shape[0]  # type: ignore[attr-defined]
+        if self.heads == "phases":
+
+            def phases(key: Any) -> PlaquetteKick:
+                return PlaquetteKick(MLP(key, 2 * cells, self.hidden, 2 * cells + 1))
+
+            inside = Palindrome.start(phases, key, self.leapfrog_steps, step_size)
+            return Local(OnPhases(inside), block)
         if self.heads == "paper":
 
             def network(key: Any, geometry: Any) -> Dense:
                 return Dense(key, geometry, self.hidden, features=numbers * cells)
 
-            layers = DenseArchitecture(self.leapfrog_steps, step_size / _root(target))
+            # The circle rule would hang on the gauge.
+            layers = DenseArchitecture(self.leapfrog_steps, step_size / _root(target), rule="shift")
             return Local(layers.layers(window, key, network), block)
 
         def kick(key: Any) -> PlaquetteKick | LinkKick:

@@ -7,11 +7,9 @@ from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta
 
-from dlhmc.settings import Chains, Count, Positive, Probability
+from dlhmc.settings import Positive, Probability
 from dlhmc.studies.study import Part, Study
 from dlhmc.theories.gauge.theory import Beta, Side
-
-_SECONDS_OF_TRAINING = 540.0
 
 
 def rises(numbers: tuple[float, ...]) -> bool:
@@ -59,33 +57,20 @@ class CouplingStudy(Study):
 
 @dataclasses.dataclass(frozen=True)
 class U2Study(CouplingStudy):
-    """Local layers, trained on a small lattice, against tuned HMC and the heat bath with overrelaxation."""
+    """Networks in windows, which act on phases, against tuned HMC and the heat bath with overrelaxation."""
 
     target: ClassVar[str] = "u2"
 
     betas: Annotated[tuple[Beta, ...], Meta(min_length=1)] = (10.0, 12.0, 14.0, 16.0)
     """inverse couplings, rising"""
-    trained: Annotated[tuple[Beta, ...], Meta(min_length=1)] = (14.0, 16.0)
-    """couplings to train at, rising; at others the layers of the next one above serve as they are"""
-    train_lattice: tuple[Side, Side] = (6, 6)
-    """lattice to train on; layers with a window do not know the lattice"""
-    train_chains: Chains = 256
-    """chains in a training batch"""
-    steps: Count = 2500
-    """training steps"""
     acceptances: Annotated[tuple[Probability, ...], Meta(min_length=1)] = (0.7, 0.9)
     """acceptances that the step size of HMC is tuned to"""
     chains: Annotated[int, Meta(ge=2, le=10**7)] = 64
     """chains of each sampler in a comparison"""
-    budgets: Annotated[tuple[Positive, ...], Meta(min_length=1)] = (600.0, 900.0, 1000.0, 1000.0)
+    budgets: Annotated[tuple[Positive, ...], Meta(min_length=1)] = (200.0, 300.0, 400.0, 400.0)
     """seconds for each comparison; one number serves for all"""
     precision: Probability = 0.05
     """relative error of τ_int at which a sampler has been measured"""
-
-    def __post_init__(self) -> None:
-        """Couplings rise."""
-        super().__post_init__()
-        self.require(rises(self.trained), "trained", "numbers that rise")
 
     @property
     def label(self) -> str:
@@ -93,13 +78,8 @@ class U2Study(CouplingStudy):
         return f"{self.target}-{super().label}"
 
     def parts(self) -> Iterator[Part]:
-        """Train where layers are missing, compare, go on to the next coupling."""
-        layers = {"network": "local", "lattice": self.train_lattice, "chains": self.train_chains, "steps": self.steps}
-        done: set[float] = set()
+        """Train for one coupling, compare there, go on to the next."""
         for beta in self.betas:
-            at = next((b for b in self.trained if b >= beta), self.trained[-1])
-            name, table = f"train-b{at:g}", self.at(at) | layers | {"anneal": 0.7, "gamma_start": 0.4}
-            if at not in done:
-                yield self.training(name, f"local layers at β = {at:g}", table, _SECONDS_OF_TRAINING)
-            done.add(at)
+            name = f"train-b{beta:g}"
+            yield self.training(name, f"networks at β = {beta:g}", self.at(beta) | {"network": "local"})
             yield self.compared(beta, [name], preparation=4)
