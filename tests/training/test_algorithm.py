@@ -35,7 +35,7 @@ def loss(target, transition):
 
 
 def algorithm(beta=2.0, gamma=None):
-    return Algorithm(U1((4, 4), beta), {"gamma": gamma or Knots.linear(1.0, 1.0, 0)}, loss, ADAM, False)
+    return Algorithm(U1((4, 4), beta), {"gamma": gamma or Knots.linear(1.0, 1.0, 0)}, loss, ADAM)
 
 
 @functools.cache
