@@ -113,8 +113,8 @@ def test_training_lowers_the_loss():
     for index in range(200):
         state, records = step(learner, jnp.int32(index), state)
         losses.append(float(records["loss"]))
-    # By half, against a scatter of less than a tenth.
-    assert np.mean(losses[-50:]) < 1.2 * np.mean(losses[:50])
+    # By a quarter to a half, against a scatter of less than a tenth: the first steps are those that have learned least.
+    assert np.mean(losses[-100:]) < 1.2 * np.mean(losses[:20])
 
 
 def test_masks_are_not_trained():
