@@ -15,15 +15,14 @@ from small_runs import assert_tensorboard_shows_the_metrics, shown_by_tensorboar
 
 from dlhmc import cli
 from dlhmc.errors import ExitCode, UserError
-from dlhmc.machine.devices import Devices
 from dlhmc.models.model import Model, describe, find, save
 from dlhmc.plans.sampling import SamplePlan
 from dlhmc.plans.training import TrainPlan
 from dlhmc.report.training import training_charts
 from dlhmc.runs.checkpoint import Checkpoints
 from dlhmc.runs.directory import RunDirectory, new_run
-from dlhmc.runs.loop import ExecutionOptions, execute
-from dlhmc.runs.training import Training, prepare
+from dlhmc.runs.loop import PLAIN, ExecutionOptions, execute
+from dlhmc.runs.training import Stages, Training
 from dlhmc.settings import read_table, to_toml
 
 # Layers that compile fast, as most of what happens in a run does not depend on them.
@@ -49,20 +48,21 @@ def console():
 
 
 def planned(**changes):
-    return TrainPlan.from_table(SMALL | changes)
+    table = SMALL | changes
+    windows = {} if table["network"] == "local" else {"window"}
+    return TrainPlan.from_table({name: value for name, value in table.items() if name not in windows})
 
 
-def begun(plan):
-    """The algorithm and the first state of a run."""
+def begun(plan, directory, kind=Training):
+    """A run of one stage, before its first step."""
     algorithm, trajectory, _ = plan.build()
-    return algorithm, prepare(algorithm, trajectory, plan.amounts)[1]
+    return kind(Stages(algorithm, trajectory, (), plan.amounts, PLAIN), directory, {})
 
 
 def stopped(kind, plan, path, reason):
     """A run of a kind that does not come to its end."""
-    algorithm, state = begun(plan)
     with new_run("train", plan.table(), path) as directory:
-        work = kind(algorithm, plan.amounts, directory, Devices(), state, {})
+        work = begun(plan, directory, kind)
         with pytest.raises(reason):
             execute(work, directory, console(), QUIET, resuming=False, chunk=plan.amounts.chunk)
 
@@ -90,12 +90,11 @@ def networks(tmp_path_factory):
 
 def test_updates_that_are_skipped_and_parameters_that_are_not_finite_are_warned_of(finished, tmp_path):
     """A finished run whose last state is spoiled by hand: the model must be of good parameters, and say so."""
-    algorithm, state = begun(planned())
-    spoiled = eqx.tree_at(lambda s: s.trajectory.log_kick, state, np.full(1, np.inf, np.float32))
-    spoiled = spoiled._replace(guard=spoiled.guard._replace(skipped=np.int32(3)))
     screen = io.StringIO()
     with new_run("train", planned().table(), tmp_path / "spoiled") as directory:
-        work = Training(algorithm, planned().amounts, directory, Devices(), spoiled, {})
+        work = begun(planned(), directory)
+        spoiled = eqx.tree_at(lambda s: s.trajectory.inside.log_step, work.state, np.full(1, np.inf, np.float32))
+        work.state = spoiled._replace(guard=spoiled.guard._replace(skipped=np.int32(3)))
         work._recent = {"gamma": np.ones(1), "acceptance": np.ones(1), "loss": np.zeros(1)}
         work.finish(Console(file=screen))
     assert all(np.isfinite(array).all() for array in arrays_of(directory.model).values())
@@ -124,9 +123,9 @@ def test_curves_of_a_run_that_has_lost_its_last_checkpoint_are_not_shown(finishe
 
 
 def final_state(path):
-    arrays = eqx.filter(begun(planned())[1], eqx.is_array)
     directory = RunDirectory(path)
-    return Checkpoints(directory.checkpoints, run=directory.identity()).restore(arrays)
+    arrays = eqx.filter(begun(planned(), directory).state, eqx.is_array)
+    return Checkpoints(directory.checkpoints, run=directory.identity()).restore(lambda _: arrays)
 
 
 class Interrupting(Training):
@@ -268,7 +267,7 @@ def test_a_damaged_model_is_refused(finished, tmp_path):
         with pytest.raises(UserError, match="damaged"):
             Model.open(str(tmp_path / "cut.npz"))
     archive = dict(np.load(model, allow_pickle=False))
-    name = next(n for n in archive if "log_kick" in n)
+    name = next(n for n in archive if "log_step" in n)
     for value, message in ((archive[name] + 1, "not what was saved"), (archive[name] * np.nan, "not finite")):
         np.savez(tmp_path / "changed.npz", **archive | {name: value})
         with pytest.raises(UserError, match=message):
