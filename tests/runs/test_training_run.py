@@ -24,6 +24,7 @@ from dlhmc.runs.directory import RunDirectory, new_run
 from dlhmc.runs.loop import PLAIN, ExecutionOptions, execute
 from dlhmc.runs.training import Stages, Training
 from dlhmc.settings import read_table, to_toml
+from dlhmc.training import LaterStage
 
 # Layers that compile fast, as most of what happens in a run does not depend on them.
 SMALL = {
@@ -54,9 +55,12 @@ def planned(**changes):
 
 
 def begun(plan, directory, kind=Training):
-    """A run of one stage, before its first step."""
-    algorithm, trajectory, _ = plan.build()
-    return kind(Stages(algorithm, trajectory, (), plan.amounts, PLAIN), directory, {})
+    """A run before its first step."""
+    _, trajectory, _ = plan.build()
+    first, *algorithms = plan.algorithms()
+    grown = [stage.architecture.grown for stage in plan.stages()[1:]]
+    later = tuple(LaterStage(*stage) for stage in zip(algorithms, grown, strict=True))
+    return kind(Stages(first, trajectory, later, plan.amounts, PLAIN), directory, {})
 
 
 def stopped(kind, plan, path, reason):
@@ -154,6 +158,37 @@ def test_half_resume_half_equals_the_whole(finished, tmp_path):
         np.testing.assert_array_equal(a, b)
 
 
+class StoppedAt(Training):
+    """Dies before a step, which is set for each test."""
+
+    last = 0
+
+    def advance(self, step, count):
+        if step == self.last:
+            raise RuntimeError("crash")
+        super().advance(step, count)
+
+
+@pytest.mark.slow
+def test_training_in_stages_goes_on_in_the_stage_where_it_was(tmp_path):
+    """Stopped in the second stage; where its only checkpoint is damaged, the one before is of the first."""
+    plan = planned(window=7, lattice=(8, 8), beta=0.5, steps=6, chunk=1)
+    assert len(plan.stages()) == 2
+    assert plan.run(tmp_path / "whole", console(), QUIET)[1] is ExitCode.OK
+    expected = arrays_of(tmp_path / "whole" / "model.npz")
+    StoppedAt.last = 3
+    stopped(StoppedAt, plan, tmp_path / "second", RuntimeError)
+    first = shutil.copytree(tmp_path / "second", tmp_path / "first")
+    assert sorted(file.name for file in (first / "checkpoints").iterdir()) == ["2.npz", "3.npz"]
+    (first / "checkpoints" / "3.npz").write_bytes(b"")
+    for path in (tmp_path / "second", first):
+        assert TrainPlan.resume(path, console(), QUIET) is ExitCode.OK
+        found = arrays_of(path / "model.npz")
+        assert found.keys() == expected.keys()
+        for name, array in expected.items():
+            np.testing.assert_array_equal(found[name], array)
+
+
 def test_files_of_a_run(finished):
     directory = RunDirectory(finished)
     lines = [json.loads(line) for line in directory.metrics.read_text().splitlines()]
@@ -196,8 +231,9 @@ def test_sampling_with_a_model_at_another_coupling(finished, tmp_path):
     table = {"model": str(model), "lattice": (4, 4), "beta": 1.5, "chains": 64, "trajectories": 100, "warmup": 5}
     assert SamplePlan.from_table(table).run(tmp_path / "s", console(), QUIET)[1] is ExitCode.OK
     summary = json.loads((tmp_path / "s" / "summary.json").read_text())
-    assert summary["kernel"] == "dlhmc"
-    assert summary["leapfrog_steps"] == 2
+    # Learned proposals in windows take turns with HMC.
+    assert (summary["kernel"], summary["move"], summary["moves"]) == ("hmc", "dlhmc", 1)
+    assert summary["leapfrog_steps"] == 20 + 2
     assert abs(summary["plaquette"]["z"]) < 5
 
     trained = planned(model=str(model), steps=1, learning_rate=1e-3, seed=2)
