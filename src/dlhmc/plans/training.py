@@ -141,8 +141,11 @@ class TrainPlan(LongPlan):
         The parameters of a run that goes on come from its checkpoint: the model once started from may be gone.
         """
         from dlhmc.models.model import Model
+        from dlhmc.runs.needs import require_room
 
         algorithm = self.algorithms()[0]
+        # Networks that see all of a target that is too large would take the memory before anything is refused.
+        require_room(algorithm.target, self.amounts.chains)
         first = self.stages()[0].architecture
         trajectory = built(first, algorithm.target, self.amounts.seed)
         if self.objective.model is None or resuming:
