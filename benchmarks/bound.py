@@ -1,5 +1,7 @@
 """How often the sector of a window can change, and how often it does: python -m benchmarks.bound."""
 
+import sys
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -48,11 +50,11 @@ def reached(beta: float, model: str, seed: int = 1) -> tuple[int, float]:
 
 def main() -> None:
     """A table in Markdown."""
-    print("| β | window | bound | reached | of it |\n|---|---|---|---|---|")
+    sys.stdout.write("| β | window | bound | reached | of it |\n|---|---|---|---|---|\n")
     for beta in range(2, 8):
         block, rate = reached(beta, f"u1-b{beta}")
         most = bound(beta, block**2)
-        print(f"| {beta} | {block} × {block} | {most:.3f} | {rate:.3f} | {100 * rate / most:.0f} % |")
+        sys.stdout.write(f"| {beta} | {block} × {block} | {most:.3f} | {rate:.3f} | {100 * rate / most:.0f} % |\n")
 
 
 if __name__ == "__main__":
