@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Float, Int, Key
 
 from dlhmc.errors import Setting, UserError
-from dlhmc.geometry.contract import Field, Momentum, real_dtype
+from dlhmc.geometry.contract import Field, Momentum
 from dlhmc.kernels.contract import Info, Kernel, RoundTrip, State
 from dlhmc.kernels.integrators import INTEGRATORS, Integrator, integrate
 from dlhmc.kernels.metropolis import decide
@@ -76,7 +76,7 @@ class HMC(Kernel):
         """One trajectory of every chain."""
         momentum_key, accept_key, refresh_key = jax.random.split(key, 3)
         x = state.x
-        v = self.target.geometry.momentum(momentum_key, x.shape[-1], real_dtype(x))
+        v = self.target.geometry.momentum(momentum_key, x)
         target = self.target.refresh(refresh_key, x)
         x_new, v_new, effort = self._integrate(target, x, v)
         action_new, told = target.counted_action(x_new)
