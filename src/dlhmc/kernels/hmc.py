@@ -12,7 +12,8 @@ from dlhmc.geometry.contract import Field, Momentum
 from dlhmc.kernels.contract import Info, Kernel, RoundTrip, State
 from dlhmc.kernels.integrators import INTEGRATORS, Integrator, integrate
 from dlhmc.kernels.metropolis import decide
-from dlhmc.numerics.leaves import leaf
+from dlhmc.numerics.leaves import parameter
+from dlhmc.settings import Count, Positive
 from dlhmc.targets.contract import Effort, Target, action_change, added_up, energy_change, kinetic_change
 
 # A tuner that has lost its way must not spend minutes on a trajectory.
@@ -62,10 +63,11 @@ class HMC(Kernel):
         self.target = target
         self.integrator = INTEGRATORS[integrator] if isinstance(integrator, str) else integrator
         self.inner_steps = target.inner_steps if inner_steps is None else inner_steps
-        self.step_size, self.steps = leaf(step_size), leaf(steps)
+        self.step_size = parameter("step_size", step_size, Positive)
+        self.steps = parameter("steps", steps, Count)
         self.length = None
         if length is not None:
-            self.length = leaf(length)
+            self.length = parameter("length", length, Positive)
             self.step_size, self.steps = _divided(self.length, self.step_size)
 
     def init(self, x: Field) -> State:

@@ -30,12 +30,13 @@ from jaxtyping import Array, ArrayLike, Complex, Float, Key
 
 from dlhmc.geometry.contract import PerChain
 from dlhmc.numerics import rng
-from dlhmc.numerics.leaves import leaf
+from dlhmc.numerics.leaves import parameter
 from dlhmc.targets.contract import CountedForce, Effort, Force, Moment, Symmetry
 from dlhmc.theories.schwinger.determinant import log_determinant
 from dlhmc.theories.schwinger.dirac import Dirac, Spinor
 from dlhmc.theories.schwinger.solver import solve
 from dlhmc.theories.schwinger.starts import PickedDraws
+from dlhmc.theories.schwinger.theory import Mass
 from dlhmc.theories.u1.links import Links
 from dlhmc.theories.u1.wilson import U1
 
@@ -136,7 +137,7 @@ class Schwinger(U1):
         elif kappa is not None:
             raise ValueError("give the mass or kappa, not both")
         super().__init__(lattice, beta)
-        self.mass = leaf(mass)
+        self.mass = parameter("mass", mass, Mass)
         self.hasenbusch, self.ratio_masses = tuple(hasenbusch), ratio_masses
         self.flavours, self.residual, self.force_residual = flavours, residual, force_residual
         self.most_iterations, self.expected_charge_squared = most_iterations, expected_charge_squared
