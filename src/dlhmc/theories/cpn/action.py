@@ -22,6 +22,7 @@ from dlhmc.numerics.leaves import parameter
 from dlhmc.settings import checked
 from dlhmc.targets.contract import Moment, Observed, Symmetry, Target
 from dlhmc.theories.cpn.theory import Beta, Colors, Sides
+from dlhmc.theories.u1.links import shift
 
 Vectors = Float[Array, "x t 2 color chain"]
 #: a complex number for each site
@@ -70,17 +71,19 @@ class CPN(Target):
         return stiffness * (1 - sizes) - jnp.log(i0e(stiffness * sizes))
 
     def force(self, x: Vectors) -> Vectors:
-        """−Σ h (w z′ − |w|² z) over the four neighbours z′ of z, with h = 2βN A(2βN|w|)/|w| and A = I₁/I₀."""
-        stiffness, total = self._stiffness(x.dtype), jnp.zeros((), x.dtype)
-        for axis, w in enumerate(_links(x)):
-            square = _square(w)
+        """Σ h (|w|² z − w z′) over the four neighbours z′ of z, with h = 2βN A(2βN|w|)/|w| and A = I₁/I₀."""
+        stiffness = self._stiffness(x.dtype)
+        total = jnp.zeros((), x.dtype)
+        for axis, (real, imaginary) in enumerate(_links(x)):
+            square = _square((real, imaginary))
             size = jnp.sqrt(jnp.maximum(square, jnp.finfo(x.dtype).tiny))
             pull = stiffness * _bessel_ratio(stiffness * size) / size
             # Written out: XLA would compute Bessel functions again for each color.
-            real, imaginary, radial = jax.lax.optimization_barrier((pull * w[0], pull * w[1], pull * square))
-            forward = _times((real, imaginary), jnp.roll(x, -1, axis)) - radial[:, :, None, None] * x
-            back = _times((real, -imaginary), x) - radial[:, :, None, None] * jnp.roll(x, -1, axis)
-            total = total - forward - jnp.roll(back, 1, axis)
+            forward = jax.lax.optimization_barrier((pull * real, pull * imaginary, pull * square))
+            back = tuple(shift(part, 1, axis) for part in forward)
+            radial = (forward[2] + back[2])[:, :, None, None]
+            neighbours = _times(forward[:2], shift(x, -1, axis)) + _times((back[0], -back[1]), shift(x, 1, axis))
+            total = total + radial * x - neighbours
         return total
 
     def observables(self, x: Vectors) -> dict[str, Observed]:
@@ -137,15 +140,14 @@ def _product(a: Vectors, b: Vectors) -> Parts:
 
 def _links(x: Vectors) -> list[Parts]:
     """w_μ(n) = z̄(n + μ̂)·z(n) in both directions."""
-    return [jax.lax.optimization_barrier(_product(jnp.roll(x, -1, axis), x)) for axis in (0, 1)]
+    return [jax.lax.optimization_barrier(_product(shift(x, -1, axis), x)) for axis in (0, 1)]
 
 
 def _times(factor: Parts, x: Vectors) -> Vectors:
     """A complex number times the vector of each site."""
-    real, imaginary = (part[:, :, None] for part in factor)
-    return jnp.stack(
-        [real * x[:, :, 0] - imaginary * x[:, :, 1], real * x[:, :, 1] + imaginary * x[:, :, 0]], axis=2
-    )
+    real, imaginary = (part[:, :, None, None] for part in factor)
+    signs = jnp.asarray([-1, 1], x.dtype)[:, None, None]
+    return real * x + imaginary * signs * jnp.flip(x, 2)
 
 
 def _square(w: Parts) -> Float[Array, "x t chain"]:
