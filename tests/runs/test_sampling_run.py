@@ -150,6 +150,7 @@ SUMMARY = {
     "tau_int_sine_charge": TIME,
     "exp_minus_dh": {"mean", "error"},
     "balance": {"mean", "error"},
+    "temperature": {"mean", "error"},
     "nonfinite_rejected": None,
     "nonfinite_fraction": None,
     "warnings": None,
@@ -220,8 +221,9 @@ def test_proposals_that_are_not_finite_are_rejected_counted_and_shown(tmp_path):
     screen = io.StringIO()
     console = Console(file=screen, force_terminal=True, width=80, color_system="standard")
     config = tiny(step_size=1e30, warmup=0)
-    assert config.run(tmp_path / "wild", console)[1] == ExitCode.OK
+    assert config.run(tmp_path / "wild", console)[1] == ExitCode.ALARM
     summary = json.loads((tmp_path / "wild" / "summary.json").read_text())
+    assert "No proposal was finite, so nothing has moved. No result of this run can be trusted." in summary["alarms"]
     assert summary["nonfinite_rejected"] == 20 * 4
     assert summary["acceptance"] == 0
     assert histories(tmp_path / "wild")["nonfinite"].all()

@@ -113,7 +113,7 @@ def check_temperature(slope: Series, curvature: Series) -> Temperature:
         return np.where(np.isfinite(a) & np.isfinite(b), a - b, 0)
 
     analysis = gamma_method(Mapped(difference, slope, curvature))
-    scale = chain_means_and_changes(Mapped(lambda b: np.where(np.isfinite(b), b, 0), curvature))[0].mean()
+    scale = float(chain_means_and_changes(Mapped(lambda b: np.where(np.isfinite(b), b, 0), curvature))[0].mean())
     if scale == 0:  # nothing changes the action
         return Temperature(Estimate(1.0, math.inf), ())
     error = error_of_mean(analysis)

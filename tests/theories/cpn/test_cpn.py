@@ -103,16 +103,19 @@ def test_vectors_are_independent_without_a_coupling():
 
 
 @pytest.mark.statistical
-def test_hmc_leaves_it_as_it_is():
-    """From heavily weighted hot starts: strong coupling, ⟨E⟩ = 1 − β + O(β³) on a lattice without short loops."""
-    samples = dlhmc.sample(
-        HMC(CPN(4, (6, 6), 0.1), 0.3, 6), trajectories=300, warmup=50, temperature_every=5, progress=False
-    )
-    summary = samples.summary()
+def test_the_energy_is_that_of_strong_coupling():
+    """⟨E⟩ = 1 − β + β³N/(N + 1) + …, links being independent to this order."""
+    samples = dlhmc.sample(HMC(CPN(4, (6, 6), 0.1), 0.3, 6), trajectories=300, warmup=50, progress=False)
+    energy = samples.mean("energy")
+    assert abs(energy.value - 0.9008) < 4 * energy.error < 1e-3
+
+
+@pytest.mark.statistical
+def test_its_configurational_temperature_is_one():
+    kernel = HMC(CPN(3, (4, 6), 0.8), 0.2, 6)
+    summary = dlhmc.sample(kernel, trajectories=300, warmup=100, temperature_every=3, progress=False).summary()
     assert summary["alarms"] == []
-    energy = summary["energy"]
-    assert abs(energy["mean"] - 0.9) < 4 * energy["error"] + 2 * 0.1**3
-    assert abs(summary["temperature"]["mean"] - 1) < 4 * summary["temperature"]["error"] < 0.05
+    assert abs(summary["temperature"]["mean"] - 1) < 4 * summary["temperature"]["error"] < 0.1
 
 
 @pytest.mark.slow
