@@ -337,9 +337,10 @@ class Training(Work):
             return None
         self._save_model("good")
         why = "the gradient was not finite" if int(guard.skipped_in_a_row) else "the acceptance collapsed"
+        kept = f"; the last good parameters are in {self._directory.model}" if self._directory.model.exists() else ""
         return UserError(
-            f"Training stopped because {why} again and again; the last good parameters are in {self._directory.model}: "
-            f"start anew with a lower {Setting('learning_rate')} or a smaller {Setting('step_size')}."
+            f"Training stopped because {why} again and again{kept}: start anew with a lower "
+            f"{Setting('learning_rate')} or a smaller {Setting('step_size')}."
         )
 
     def checkpoint(self) -> tuple[Any, dict[str, Any]]:
