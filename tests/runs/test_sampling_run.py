@@ -106,7 +106,9 @@ def test_the_history_opens_without_a_warning(finished):
         warnings.simplefilter("error")
         with xarray.open_zarr(finished / "history.zarr") as store:
             assert dict(store.sizes) == {"trajectory": 20, "chain": 4}
-            assert set(store) == {"plaquette", "charge", "sine_charge", "accepted", "energy_change", "nonfinite"}
+            observables = {"plaquette", "charge", "sine_charge"}
+            diagnostics = {"accepted", "energy_change", "nonfinite", "squared_gradient", "laplacian"}
+            assert set(store) == observables | diagnostics
             assert np.isfinite(store.to_array()).all()
             np.testing.assert_array_equal(store.charge, np.round(store.charge))
             assert (abs(store.plaquette) <= 1).all()
