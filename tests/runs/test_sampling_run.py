@@ -222,7 +222,7 @@ def test_a_run_far_from_equilibrium_has_a_summary_and_ends_with_an_alarm(tmp_pat
 def test_proposals_that_are_not_finite_are_rejected_counted_and_shown(tmp_path):
     screen = io.StringIO()
     console = Console(file=screen, force_terminal=True, width=80, color_system="standard")
-    config = tiny(step_size=1e30, warmup=0)
+    config = tiny(step_size=1e30, warmup=0, temperature_every=0)
     assert config.run(tmp_path / "wild", console)[1] == ExitCode.ALARM
     summary = json.loads((tmp_path / "wild" / "summary.json").read_text())
     assert "No proposal was finite, so nothing has moved. No result of this run can be trusted." in summary["alarms"]
