@@ -68,7 +68,7 @@ class Settings:
         """Refuse values of another type or beyond their limits, with one sentence."""
         for name, hint in hints_of(type(self)).items():
             value = getattr(self, name)
-            object.__setattr__(self, name, _fitting(name, value, hint))
+            object.__setattr__(self, name, checked(name, value, hint))
 
     def require(self, good: bool, name: str, wanted: str) -> None:
         """Refuse a value with one sentence; for limits that no type can say."""
@@ -108,7 +108,8 @@ def plain(hint: Any) -> Any:
     return hint
 
 
-def _fitting(name: str, value: object, hint: Any) -> Any:
+def checked(name: str, value: object, hint: Any) -> Any:
+    """The value of a setting of this type; UserError, in the same words everywhere, where it does not fit."""
     value = value.item() if type(value).__module__ == "numpy" and hasattr(value, "item") else value
     try:
         return msgspec.convert(value, hint, strict=True)

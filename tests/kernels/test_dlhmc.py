@@ -104,7 +104,7 @@ def test_zero_networks_are_hmc(target, rule):
     @unoptimised
     def differences(trajectory):
         x = target.start(jax.random.key(0), "hot", 4, jnp.dtype(jnp.float64))
-        v = target.geometry.momentum(jax.random.key(1), 4, x.dtype)
+        v = target.geometry.momentum(jax.random.key(1), x)
         ends = [integrate(target, INTEGRATORS["leapfrog"], x, w, jnp.asarray(0.1), jnp.int32(7)) for w in (v, -v)]
         there, back = trajectory.forward(target, x, v), trajectory.inverse(target, x, v)
         places = (target.geometry.difference(end[0], phase.x) for end, phase in zip(ends, (there, back), strict=True))
@@ -251,7 +251,7 @@ BROKEN_TRAJECTORIES = {
 def miss(trajectory, target):
     """How far the way back leads from the start."""
     x = target.start(jax.random.key(0), "hot", 8, jnp.dtype(jnp.float32))
-    v = target.geometry.momentum(jax.random.key(1), 8, x.dtype)
+    v = target.geometry.momentum(jax.random.key(1), x)
     there = trajectory.forward(target, x, v)
     back = trajectory.inverse(target, there.x, there.v)
     misses = (target.geometry.difference(x, back.x), back.v - v, there.log_jacobian + back.log_jacobian)

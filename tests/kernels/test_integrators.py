@@ -19,7 +19,7 @@ def trajectory(target, name, x, v, step_size, steps):
 def equilibrium(lattice, beta, chains, dtype):
     target = U1(lattice, beta)
     x = jax.jit(lambda draws, key: draws.draw(key, chains, dtype))(target.exact_draws(), jax.random.key(0))
-    return target, x, target.geometry.momentum(jax.random.key(1), x.shape[-1], x.dtype)
+    return target, x, target.geometry.momentum(jax.random.key(1), x)
 
 
 @ALL

@@ -94,7 +94,7 @@ class Faulty(HMC):
         momentum_key, accept_key = jax.random.split(key)
         momentum_key = jnp.where(self.stale, jax.random.key(123), momentum_key)
         x, geometry = state.x, self.target.geometry
-        v = geometry.momentum(momentum_key, x.shape[-1], x.dtype)
+        v = geometry.momentum(momentum_key, x)
         x_new, v_new, _ = integrate(self.target, self.integrator, x, v, self.step_size, self.steps)
         kinetic = sum_sites(geometry.local_kinetic(v_new)) - sum_sites(geometry.local_kinetic(v))
         change = self.target.action(x_new) - self.target.action(x) + self.kinetic * kinetic

@@ -141,8 +141,11 @@ def random(trajectory, scale):
 
 
 def start(target, chains, dtype):
-    draw = unoptimised(lambda a, b: (target.start(a, "hot", chains, dtype), target.geometry.momentum(b, chains, dtype)))
-    return draw(jax.random.key(0), jax.random.key(1))
+    def draw(a, b):
+        x = target.start(a, "hot", chains, dtype)
+        return x, target.geometry.momentum(b, x)
+
+    return unoptimised(draw)(jax.random.key(0), jax.random.key(1))
 
 
 @pytest.mark.usefixtures("x64")

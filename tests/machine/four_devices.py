@@ -78,8 +78,8 @@ def trained():
 class DrawingTorus(Torus):
     """With random numbers that know nothing of chains."""
 
-    def momentum(self, key, chains, dtype):
-        return jax.random.normal(key, (*self.shape, chains), dtype)
+    def momentum(self, key, x):
+        return jax.random.normal(key, x.shape, x.dtype)
 
 
 class Drawing(U1):

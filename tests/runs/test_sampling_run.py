@@ -106,7 +106,9 @@ def test_the_history_opens_without_a_warning(finished):
         warnings.simplefilter("error")
         with xarray.open_zarr(finished / "history.zarr") as store:
             assert dict(store.sizes) == {"trajectory": 20, "chain": 4}
-            assert set(store) == {"plaquette", "charge", "sine_charge", "accepted", "energy_change", "nonfinite"}
+            observables = {"plaquette", "charge", "sine_charge"}
+            diagnostics = {"accepted", "energy_change", "nonfinite", "squared_gradient", "laplacian"}
+            assert set(store) == observables | diagnostics
             assert np.isfinite(store.to_array()).all()
             np.testing.assert_array_equal(store.charge, np.round(store.charge))
             assert (abs(store.plaquette) <= 1).all()
@@ -150,6 +152,7 @@ SUMMARY = {
     "tau_int_sine_charge": TIME,
     "exp_minus_dh": {"mean", "error"},
     "balance": {"mean", "error"},
+    "temperature": {"mean", "error"},
     "nonfinite_rejected": None,
     "nonfinite_fraction": None,
     "warnings": None,
@@ -219,9 +222,10 @@ def test_a_run_far_from_equilibrium_has_a_summary_and_ends_with_an_alarm(tmp_pat
 def test_proposals_that_are_not_finite_are_rejected_counted_and_shown(tmp_path):
     screen = io.StringIO()
     console = Console(file=screen, force_terminal=True, width=80, color_system="standard")
-    config = tiny(step_size=1e30, warmup=0)
-    assert config.run(tmp_path / "wild", console)[1] == ExitCode.OK
+    config = tiny(step_size=1e30, warmup=0, temperature_every=0)
+    assert config.run(tmp_path / "wild", console)[1] == ExitCode.ALARM
     summary = json.loads((tmp_path / "wild" / "summary.json").read_text())
+    assert "No proposal was finite, so nothing has moved. No result of this run can be trusted." in summary["alarms"]
     assert summary["nonfinite_rejected"] == 20 * 4
     assert summary["acceptance"] == 0
     assert histories(tmp_path / "wild")["nonfinite"].all()

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy.special import erfcinv
 
-from dlhmc.statistics import check_exactness
+from dlhmc.statistics import check_exactness, check_temperature
 
 
 def sound(acceptance: float, shape: tuple[int, int], seed: int) -> np.ndarray:
@@ -77,3 +77,30 @@ def test_rounding_errors_are_no_alarm() -> None:
 def test_the_shortest_runs(shape: tuple[int, int]) -> None:
     for seed in range(100):
         assert check_exactness(sound(0.99, shape, seed)).alarms == ()
+
+
+def test_temperatures_of_sound_runs_raise_no_alarm_however_short():
+    """Skewed, and slow; at 4σ one in 16,000 would fail by chance."""
+    random = np.random.default_rng(5)
+    alarms = 0
+    for shape in [(1, 4), (3, 4), (2, 128), (50, 1), (100, 16)] * 400:
+        common = np.repeat(random.chisquare(20, (shape[0] // 5 + 1, shape[1])), 5, axis=0)[: shape[0]]
+        slope = common * random.chisquare(20, shape) / 20
+        alarms += len(check_temperature(slope, common * random.chisquare(20, shape) / 20).alarms)
+    assert alarms <= 2
+
+
+@pytest.mark.parametrize("factor", [0.98, 1.02])
+def test_temperatures_that_are_off_raise_one(factor):
+    random = np.random.default_rng(6)
+    slope, curvature = random.chisquare(200, (2, 400, 8))
+    found = check_temperature(factor * slope, curvature)
+    assert len(found.alarms) == 1
+    assert found.value.value == pytest.approx(factor, abs=4 * found.value.error)
+
+
+def test_numbers_that_are_not_finite_are_left_out_of_temperatures():
+    random = np.random.default_rng(7)
+    slope, curvature = random.chisquare(200, (2, 400, 8))
+    slope[3, 2], curvature[5, 1] = np.nan, np.inf
+    assert check_temperature(slope, curvature).alarms == ()

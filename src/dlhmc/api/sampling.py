@@ -35,6 +35,7 @@ def sample(
     start: Start | str | Path | ArrayLike | None = None,
     tune: float | None = None,
     observables: Mapping[str, Observable] | None = None,
+    temperature_every: int = 100,
     keep_configurations: int = 0,
     out: str | Path | None = None,
     resume: bool = False,
@@ -55,6 +56,8 @@ def sample(
             an array or the path of a file.
         tune: the acceptance that the step size is tuned to during the warm-up; None leaves it as it is.
         observables: functions of x[…, chain] that give numbers for each chain, by name, measured beside the target's.
+        temperature_every: trajectories between two measurements of the configurational temperature, which is 1 for a
+            smooth action; 0 for none.
         keep_configurations: configurations of each chain to keep, evenly spaced.
         out: new directory for the run; without one, nothing is left on disk.
         resume: go on with the run in `out`, which must have had the same arguments.
@@ -82,6 +85,7 @@ def sample(
         seed=seed,
         start=str(start) if named else settled_start(kernel, None) if start is None else None,
         target_acceptance=tune,
+        temperature_every=temperature_every,
         keep_configurations=keep_configurations,
         float64=is_double(),
     )
@@ -94,7 +98,8 @@ def sample(
     elif amounts.start is None:
         array = np.asarray(start)
         objects, first = (kernel, array), functools.partial(start_from, array, kernel.target, chains)
-    sampler = Sampler(kernel, tune is not None, Measurements(Measured(observables or {})), start=first)
+    measured = Measurements(Measured(observables or {}), temperature=temperature_every > 0)
+    sampler = Sampler(kernel, tune is not None, measured, start=first)
     described = {"kernel": describe_kernel(kernel)["kernel"], "tune": sampler.tune, "fingerprint": fingerprint(objects)}
     options, console = shown(progress, devices, time_limit)
     with place_for(out, merged(described, amounts), inputs, resume=resume) as place:

@@ -2,6 +2,7 @@
 
 from dlhmc.geometry.contract import Field, Geometry, Momentum, PerChain, all_finite, real_dtype, sum_sites
 from dlhmc.geometry.flat import FlatSpace
+from dlhmc.geometry.spheres import Spheres
 from dlhmc.geometry.torus import Torus, wrap_angle
 from dlhmc.geometry.unitary import UnitaryMatrices
 
@@ -11,6 +12,7 @@ __all__ = [
     "Geometry",
     "Momentum",
     "PerChain",
+    "Spheres",
     "Torus",
     "UnitaryMatrices",
     "all_finite",

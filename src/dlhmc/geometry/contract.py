@@ -58,9 +58,9 @@ class Geometry(eqx.Module):
         return jnp.dtype(np.result_type(real, np.complex64) if self.is_complex else real)
 
     @rng.by_chain
-    def momentum(self, key: Key[Array, ""], chains: int, dtype: jnp.dtype) -> Momentum:
-        """Momenta v ~ e^{−K(v)}."""
-        return rng.normal(key, (*self.momentum_shape, chains), dtype)
+    def momentum(self, key: Key[Array, ""], x: Field) -> Momentum:
+        """Momenta v ~ e^{−K(v)} in the tangent spaces at x."""
+        return rng.normal(key, (*self.momentum_shape, x.shape[-1]), real_dtype(x))
 
     def local_kinetic(self, v: Momentum) -> Float[Array, "*sites chain"]:
         """Terms that add up to the kinetic energy K(v) = ½ Σ v²."""

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Key
 
-from dlhmc.geometry.contract import Field, Momentum, PerChain, real_dtype
+from dlhmc.geometry.contract import Field, Momentum, PerChain
 from dlhmc.kernels.contract import Info, Kernel, RoundTrip, State
 from dlhmc.kernels.metropolis import decide
 from dlhmc.layers import Trajectory
@@ -126,7 +126,7 @@ class DLHMC(Kernel):
         """Fresh momentum, auxiliary fields and direction, then the trajectory; nothing is decided yet."""
         x = state.x
         momentum_key, direction_key, refresh_key = jax.random.split(key, 3)
-        v = self.target.geometry.momentum(momentum_key, x.shape[-1], real_dtype(x))
+        v = self.target.geometry.momentum(momentum_key, x)
         target = self.target.refresh(refresh_key, x)
         end = self.trajectory.propose(direction_key, target, x, v)
         action_new, told = target.counted_action(end.x)

@@ -8,11 +8,12 @@ import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Float, Int, Key
 
 from dlhmc.errors import Setting, UserError
-from dlhmc.geometry.contract import Field, Momentum, real_dtype
+from dlhmc.geometry.contract import Field, Momentum
 from dlhmc.kernels.contract import Info, Kernel, RoundTrip, State
 from dlhmc.kernels.integrators import INTEGRATORS, Integrator, integrate
 from dlhmc.kernels.metropolis import decide
-from dlhmc.numerics.leaves import leaf
+from dlhmc.numerics.leaves import parameter
+from dlhmc.settings import Count, Positive
 from dlhmc.targets.contract import Effort, Target, action_change, added_up, energy_change, kinetic_change
 
 # A tuner that has lost its way must not spend minutes on a trajectory.
@@ -62,10 +63,11 @@ class HMC(Kernel):
         self.target = target
         self.integrator = INTEGRATORS[integrator] if isinstance(integrator, str) else integrator
         self.inner_steps = target.inner_steps if inner_steps is None else inner_steps
-        self.step_size, self.steps = leaf(step_size), leaf(steps)
+        self.step_size = parameter("step_size", step_size, Positive)
+        self.steps = parameter("steps", steps, Count)
         self.length = None
         if length is not None:
-            self.length = leaf(length)
+            self.length = parameter("length", length, Positive)
             self.step_size, self.steps = _divided(self.length, self.step_size)
 
     def init(self, x: Field) -> State:
@@ -76,7 +78,7 @@ class HMC(Kernel):
         """One trajectory of every chain."""
         momentum_key, accept_key, refresh_key = jax.random.split(key, 3)
         x = state.x
-        v = self.target.geometry.momentum(momentum_key, x.shape[-1], real_dtype(x))
+        v = self.target.geometry.momentum(momentum_key, x)
         target = self.target.refresh(refresh_key, x)
         x_new, v_new, effort = self._integrate(target, x, v)
         action_new, told = target.counted_action(x_new)

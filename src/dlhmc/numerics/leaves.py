@@ -10,6 +10,8 @@ import numpy as np
 from jaxtyping import Array, ArrayLike
 from numpy.typing import NDArray
 
+from dlhmc.settings import checked
+
 T = TypeVar("T")
 
 
@@ -22,6 +24,13 @@ def leaf(value: ArrayLike) -> Array:
         return value
     array = np.asarray(value)
     return cast(Array, array.astype(jnp.result_type(float if array.dtype.kind == "f" else int)))
+
+
+def parameter(name: str, value: ArrayLike, hint: Any) -> Array:
+    """A number as a leaf, checked as the setting of that name; what is being traced cannot be."""
+    if not isinstance(value, jax.core.Tracer):
+        checked(name, np.asarray(value).tolist(), hint)
+    return leaf(value)
 
 
 def integer(value: int, dtype: type[np.integer[Any]] = np.int32) -> Array:

@@ -33,6 +33,7 @@ class Purpose(enum.IntEnum):
     BURN_IN = 3
     TRAINING = 4
     PRECISION = 5
+    TEMPERATURE = 6
 
 
 def step_key(seed: Int[Array, ""], purpose: Purpose, step: Int[Array, ""]) -> Key[Array, ""]:

@@ -123,7 +123,9 @@ class SamplePlan(LongPlan):
         if (file := self.amounts.start_file) is not None:
             start = functools.partial(start_from_file, file, target, self.amounts.chains)
             inputs = inputs | {"start": file}
-        measured = Measurements(occasional=self.occasional.observables(target))
+        measured = Measurements(
+            occasional=self.occasional.observables(target), temperature=self.amounts.temperature_every > 0
+        )
         return Sampler(self.moves.applied(kernel), tune, measured, self.occasional.notes(), start), inputs
 
     def run(

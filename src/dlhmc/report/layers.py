@@ -13,7 +13,7 @@ from jaxtyping import Array
 from numpy.typing import NDArray
 
 from dlhmc.comparison.results import Entry, in_steps, in_time
-from dlhmc.geometry.contract import Field, Momentum, real_dtype, sum_sites
+from dlhmc.geometry.contract import Field, Momentum, sum_sites
 from dlhmc.kernels import DLHMC, HMC, Kernel
 from dlhmc.kernels.integrators import integrate
 from dlhmc.layers import Phase, Trajectory
@@ -81,7 +81,7 @@ class Batch(NamedTuple):
         @_compiled_once
         def drawn(target: Target, x: Field) -> tuple[Target, Momentum]:
             momentum, refresh = jax.random.split(jax.random.key(seed))
-            return target.refresh(refresh, x), target.geometry.momentum(momentum, CHAINS, real_dtype(x))
+            return target.refresh(refresh, x), target.geometry.momentum(momentum, x)
 
         refreshed, v = drawn(target, x)
         return cls(refreshed, x, v, ways, kernel.trajectory)

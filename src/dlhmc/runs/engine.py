@@ -4,12 +4,14 @@ The number of trajectories is an array and records go to buffers of a fixed size
 `begin` and `advance`, and its numbers do not depend on how it is cut into chunks.
 """
 
+import functools
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from dlhmc.geometry.contract import Field
 from dlhmc.kernels.contract import Kernel
@@ -18,7 +20,8 @@ from dlhmc.machine.devices import everywhere, spread, spread_chains
 from dlhmc.names import Start
 from dlhmc.numerics import rng
 from dlhmc.numerics.leaves import integer
-from dlhmc.targets.contract import ExactDraws, Observable, Observables
+from dlhmc.targets.contract import ExactDraws, Observable, Observables, Target
+from dlhmc.targets.temperature import TEMPERATURE, slope_and_curvature
 
 Records = dict[str, Array]
 
@@ -44,6 +47,16 @@ class Measurements(NamedTuple):
     always: Measured = NOTHING
     #: once in a while
     occasional: Observables | None = None
+    #: whether the configurational temperature is
+    temperature: bool = False
+
+    def held(self, target: Target, x: Field) -> Records:
+        """Zeros for the last values of what is not measured after each trajectory."""
+        functions: list[Callable[[Field], Records]] = [] if self.occasional is None else [self.occasional]
+        if self.temperature:
+            functions.append(lambda x: slope_and_curvature(target, jax.random.key(0), x))
+        shapes = [eqx.filter_eval_shape(function, x) for function in functions]
+        return {name: jnp.zeros(row.shape, row.dtype) for rows in shapes for name, row in rows.items()}
 
 
 TARGET_ONLY = Measurements()
@@ -67,6 +80,12 @@ class Schedule(NamedTuple):
     wanted_acceptance: Float[Array, ""]
     #: trajectories between two measurements of what is measured once in a while
     measure_every: Int[Array, ""] = integer(1)
+    #: the same for the configurational temperature
+    temperature_every: Int[Array, ""] = integer(1)
+
+    def due(self, step: Int[Array, ""], every: Int[Array, ""]) -> Bool[Array, ""]:
+        """Whether it is time again for what is measured once in a while."""
+        return (step >= self.warmup) & ((step - self.warmup) % every == 0)
 
 
 @eqx.filter_jit
@@ -76,22 +95,20 @@ def begin(
     seed: Int[Array, ""],
     start: Start,
     chains: int,
-    occasional: Observables | None = None,
+    measured: Measurements = TARGET_ONLY,
 ) -> Carry:
     """The carry before the first trajectory; with `draws`, chains start there."""
     dtype = jnp.dtype(jnp.result_type(float))
     key = rng.step_key(seed, rng.Purpose.START, jnp.zeros((), jnp.uint32))
     x = kernel.target.start(key, start, chains, dtype) if draws is None else draws.draw(key, chains, dtype)
-    return _placed(begin_at(kernel, x, occasional))
+    return _placed(begin_at(kernel, x, measured))
 
 
-def begin_at(kernel: Kernel, x: Field, occasional: Observables | None = None) -> Carry:
+def begin_at(kernel: Kernel, x: Field, measured: Measurements = TARGET_ONLY) -> Carry:
     """The carry of chains that start at x."""
     step_size = kernel.tunable_step_size()
     first = jnp.ones((), jnp.result_type(float)) if step_size is None else jnp.asarray(step_size)
-    shapes = {} if occasional is None else eqx.filter_eval_shape(occasional, x)
-    held = {name: jnp.zeros(row.shape, row.dtype) for name, row in shapes.items()}
-    return Carry(kernel.init(x), StepSizeTuner.start(first), held)
+    return Carry(kernel.init(x), StepSizeTuner.start(first), measured.held(kernel.target, x))
 
 
 @eqx.filter_jit
@@ -135,10 +152,17 @@ def _trajectory(
     if tune:
         learned = tuner.update(info.acceptance, schedule.wanted_acceptance)
         tuner = jax.tree.map(lambda new, old: jnp.where(warming, new, old), learned, tuner)
+    temperature = {name: held[name] for name in held if name in TEMPERATURE}
+    held = {name: held[name] for name in held if name not in TEMPERATURE}
     if measured.occasional is not None:
-        due = (step >= schedule.warmup) & ((step - schedule.warmup) % schedule.measure_every == 0)
-        occasional = measured.occasional
+        due, occasional = schedule.due(step, schedule.measure_every), measured.occasional
         held = jax.lax.cond(due, lambda x: occasional(x), lambda _: held, state.x)  # a module has no hash
+    if measured.temperature:
+        due = schedule.due(step, schedule.temperature_every)
+        key = rng.step_key(schedule.seed, rng.Purpose.TEMPERATURE, step)
+        measure = functools.partial(slope_and_curvature, kernel.target, key)
+        temperature = jax.lax.cond(due, measure, lambda _: temperature, state.x)
+    held |= temperature
     own = measured.always.evaluate(state.x) | held
     return Carry(state, tuner, held), kernel.target.observables(state.x) | own | diagnostics(info)
 

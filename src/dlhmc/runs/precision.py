@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Array, Int
 from numpy.typing import NDArray
 
-from dlhmc.geometry.contract import Field, Momentum, PerChain, real_dtype
+from dlhmc.geometry.contract import Field, Momentum, PerChain
 from dlhmc.kernels.contract import Kernel
 from dlhmc.numerics import rng
 from dlhmc.numerics.leaves import in_double, integer
@@ -96,7 +96,7 @@ def _there_and_back(
     """Target with auxiliary fields, momenta, ΔH of the way there, what is lost there and back, the largest distance."""
     key = rng.step_key(seed, rng.Purpose.PRECISION, step)
     target = kernel.target.refresh(jax.random.fold_in(key, 1), x)
-    v = target.geometry.momentum(key, x.shape[-1], real_dtype(x))
+    v = target.geometry.momentum(key, x)
     trip = kernel.round_trip(target, x, v)
     if trip is None:
         raise TypeError("this kernel makes no trajectories")

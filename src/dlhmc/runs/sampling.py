@@ -36,6 +36,7 @@ from dlhmc.runs.settings import SampleAmounts
 from dlhmc.runs.summary import Histories, Quantities, finite, kernel_figures, show, show_alarms, stored, summarise
 from dlhmc.settings import converted, picked
 from dlhmc.targets.contract import ExactDraws, Target
+from dlhmc.targets.temperature import TEMPERATURE
 
 # Records of a chunk wait in memory until it is done: at most this many numbers of each kind.
 _BUFFER_NUMBERS = 2**19
@@ -46,6 +47,7 @@ EXACT = "exact_"
 _NOT_DESCRIBING = frozenset(
     (
         "quantities",
+        "temperature_every",
         "notes",
         "diagnostics",
         "versions",
@@ -141,8 +143,7 @@ def prepare(sampler: Sampler, amounts: SampleAmounts, options: ExecutionOptions 
     kernel, draws = on_host((sampler.kernel, draws))
     devices.require(sampler.target.shape, amounts.chains)
     with devices.beginning():
-        seed, occasional = integer(amounts.seed, np.uint32), sampler.measured.occasional
-        carry = begin(kernel, draws, seed, start, amounts.chains, occasional)
+        carry = begin(kernel, draws, integer(amounts.seed, np.uint32), start, amounts.chains, sampler.measured)
     held = devices.distribute(carry.held)
     return devices, Carry(devices.distribute(carry.state), devices.copy(carry.tuner), held)
 
@@ -199,7 +200,8 @@ def summary_of(
 ) -> dict[str, Any]:
     """All that the histories of a run tell, from what they say about themselves."""
     what, steps = description(attributes), int(attributes["leapfrog_steps"])
-    summary = summarise(what, quantities, histories, steps, seconds, precision)
+    every = attributes.get("temperature_every", 0)
+    summary = summarise(what, quantities, histories, steps, seconds, precision, temperature_every=int(every))
     summary |= kernel_figures(diagnostics_of(attributes), histories) | derived_figures(attributes, histories)
     if (theory := known_theory(attributes)) is not None:
         summary["warnings"] += theory.warnings(histories)
@@ -342,6 +344,7 @@ class Sampling(Work):
             integer(amounts.warmup),
             leaf(sampler.wanted_acceptance(amounts)),
             integer(amounts.measure_every),
+            integer(amounts.temperature_every),
         )
         self.seconds = 0.0
         #: trajectories in the history
@@ -379,14 +382,18 @@ class Sampling(Work):
         """All that one needs to read the history without the program that made it."""
         kernel, amounts = self.sampler.kernel, self._amounts
         _, info = eqx.filter_eval_shape(lambda k, s: k.step(jax.random.key(0), s), self._kernel, self.carry.state)
+        measured = self.sampler.measured
+        occasional = [name for name in self.carry.held if name not in TEMPERATURE]
+        recorded = (*eqx.filter_eval_shape(diagnostics, info), *(TEMPERATURE if measured.temperature else ()))
         return describe_kernel(kernel) | {
             "leapfrog_steps": kernel.leapfrog_steps,
             "start": self.sampler.starts_from(amounts),
             "warmup": amounts.warmup,
             "seed": amounts.seed,
-            "quantities": Quantities.of(self.sampler.target, self.sampler.measured.always, self.carry.held).to_json(),
+            "quantities": Quantities.of(self.sampler.target, measured.always, occasional).to_json(),
+            "temperature_every": amounts.temperature_every,
             "notes": json.dumps(dict(self.sampler.notes)),
-            "diagnostics": json.dumps(sorted(eqx.filter_eval_shape(diagnostics, info))),
+            "diagnostics": json.dumps(sorted(recorded)),
             "versions": json.dumps(versions()),
         }
 

@@ -32,6 +32,8 @@ class SampleAmounts(Settings):
     """acceptance the step size is tuned to; what suits the target if not given"""
     measure_every: Advanced[Count] = 10
     """trajectories between two measurements of expensive observables, where there are any; rows between repeat them"""
+    temperature_every: Advanced[Amount] = 100
+    """trajectories between two measurements of the configurational temperature, 1 for smooth actions; 0 for none"""
     keep_configurations: Amount = 0
     """configurations of each chain to keep, evenly spaced; otherwise observables only"""
     float64: OfMachine[bool] = False

@@ -24,19 +24,22 @@ from dlhmc.statistics import (
     AutocorrelationTime,
     Estimate,
     Series,
+    Strided,
     check_exactness,
+    check_temperature,
     format_uncertainty,
     gamma_method,
     mean_and_error,
 )
 from dlhmc.statistics.uncertainty import LARGEST_RHAT, ChainEstimate
 from dlhmc.targets.contract import Moment, Target
+from dlhmc.targets.temperature import SLOPE, TEMPERATURE
 
 # A larger share of proposals that are not finite means that something is wrong with the run.
 MOST_NONFINITE = 0.01
 # No target has a moment of a higher power; a file of a stranger may say anything.
 _LARGEST_POWER = 100
-IN_EVERY_SUMMARY = ("accepted", "nonfinite", "energy_change")
+IN_EVERY_SUMMARY = ("accepted", "nonfinite", "energy_change", *TEMPERATURE)
 #: elements of an array that are shown
 MOST_SHOWN = 4
 #: one element of a quantity: () for a number
@@ -125,6 +128,8 @@ def summarise(
     leapfrog_steps: int,
     seconds: float,
     precision: Precision | None = None,
+    *,
+    temperature_every: int = 0,
 ) -> dict[str, Any]:
     """Everything in summary.json; `what` ran stands first."""
     rows, chains = histories.shape
@@ -135,14 +140,23 @@ def summarise(
         "acceptance": counts["accepted"] / (rows * chains) if "accepted" in counts else None,
     }
     summary |= summarise_observables(quantities, histories, taus)
-    alarms: tuple[str, ...] = ()
+    alarms: list[str] = []
     if "energy_change" in histories.elements:
         exactness = check_exactness(histories.series("energy_change", 1, ()))
         summary["exp_minus_dh"], summary["balance"] = _plain(exactness.weight), _plain(exactness.balance)
-        alarms = exactness.alarms
-    summary |= nonfinite_figures(int(counts.get("nonfinite", 0)), rows * chains)
+        alarms += exactness.alarms
+    if temperature_every and SLOPE in histories.elements:
+        temperature = check_temperature(
+            *(Strided(histories.series(name, 1, ()), temperature_every) for name in TEMPERATURE)
+        )
+        summary["temperature"] = _plain(temperature.value)
+        alarms += temperature.alarms
+    rejected = int(counts.get("nonfinite", 0))
+    if rejected == rows * chains:
+        alarms.append("No proposal was finite, so nothing has moved. No result of this run can be trusted.")
+    summary |= nonfinite_figures(rejected, rows * chains)
     summary["warnings"] += unconverged(summary, quantities)
-    summary["alarms"] = list(alarms)
+    summary["alarms"] = alarms
     summary["precision"] = None if precision is None else dataclasses.asdict(precision)
     per_trajectory = 1e6 * seconds / (rows * chains)
     times = [tau.value if tau.resolved else math.inf for elements in taus.values() for tau in elements.flat]
@@ -402,10 +416,10 @@ def shown_moment(name: str, entry: Mapping[str, Any]) -> Iterator[tuple[str, str
 
 
 def shown_checks(summary: Mapping[str, Any]) -> Iterator[tuple[str, str, str, str]]:
-    """Averages of functions of ΔH, which accept/reject makes exact."""
-    if "exp_minus_dh" in summary:
-        for label, name, exact in (("exp(-ΔH)", "exp_minus_dh", 1), ("A tanh(ΔH/2)", "balance", 0)):
-            entry = summary[name]
+    """What is known exactly of every run: averages of functions of ΔH, and the configurational temperature."""
+    checks = (("exp(-ΔH)", "exp_minus_dh", 1), ("A tanh(ΔH/2)", "balance", 0), ("⟨|∇S|²⟩/⟨ΔS⟩", "temperature", 1))
+    for label, name, exact in checks:
+        if (entry := summary.get(name)) is not None:
             difference = f"{(entry['mean'] - exact) / entry['error']:+.1f} σ" if entry["error"] else ""
             yield label, shown_mean(entry), str(exact), difference
 

@@ -5,12 +5,13 @@ from dlhmc.statistics.autocorrelation import (
     AutocorrelationTime,
     GammaAnalysis,
     Series,
+    Strided,
     autocorrelation_function,
     gamma_method,
     integrated_autocorrelation_time,
 )
 from dlhmc.statistics.convergence import Convergence, convergence, effective_sample_size, ess_bulk, split_rhat
-from dlhmc.statistics.exactness import Exactness, check_exactness
+from dlhmc.statistics.exactness import Exactness, Temperature, check_exactness, check_temperature
 from dlhmc.statistics.uncertainty import (
     ChainEstimate,
     Estimate,
@@ -28,8 +29,11 @@ __all__ = [
     "Exactness",
     "GammaAnalysis",
     "Series",
+    "Strided",
+    "Temperature",
     "autocorrelation_function",
     "check_exactness",
+    "check_temperature",
     "convergence",
     "effective_sample_size",
     "ess_bulk",

@@ -50,6 +50,19 @@ class Mapped:
         return self._function(*(np.asarray(each[key], np.float64) for each in self._series))
 
 
+class Strided:
+    """Every k-th step of a series, from the first one on."""
+
+    def __init__(self, series: Series, stride: int) -> None:
+        self._series, self._steps = series, range(0, series.shape[0], stride)
+        self.shape = (len(self._steps), series.shape[1])
+
+    def __getitem__(self, key: tuple[slice, slice]) -> FloatArray:
+        steps = self._steps[key[0]]
+        found: FloatArray = np.asarray(self._series[steps.start : steps.stop : steps.step, key[1]], np.float64)
+        return found
+
+
 @dataclass(frozen=True)
 class AutocorrelationTime:
     """An integrated autocorrelation time in units of the time step.

@@ -16,15 +16,24 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import expit, ndtr
+from scipy.special import expit, ndtr, stdtrit
 
-from dlhmc.statistics.autocorrelation import FloatArray, Mapped, Series, blocks, gamma_method
+from dlhmc.statistics.autocorrelation import (
+    FloatArray,
+    Mapped,
+    Series,
+    blocks,
+    chain_means_and_changes,
+    gamma_method,
+)
 from dlhmc.statistics.uncertainty import Estimate, error_of_mean
 
 SIGMAS = 4.0
 _TAIL = float(ndtr(-SIGMAS))  # 3.2e-5
 # Rounding in single precision changes acceptances by less: 2e-4 was the largest change seen.
 _ROUNDING = 1e-3
+# Of sums of squares.
+_ROUNDING_OF_SLOPE = 1e-4
 # Weights of a run far from equilibrium can be larger than any number: e^300 is enough, and can be squared.
 _LARGEST_EXPONENT = 300.0
 _DEPTHS = 2.0 ** np.arange(1, 9)
@@ -75,6 +84,44 @@ def check_exactness(energy_change: Series) -> Exactness:
     if abs(balance.value) > max(_ROUNDING, least + math.sqrt(least**2 + 2 * exponent * balance.error**2)):
         alarms.append(f"⟨A tanh(ΔH/2)⟩ = {balance} is not compatible with 0{_MEANING}")
     return Exactness(weight, balance, tuple(alarms))
+
+
+@dataclass(frozen=True)
+class Temperature:
+    """The configurational temperature, and what is wrong with it, a sentence each."""
+
+    value: Estimate
+    alarms: tuple[str, ...]
+
+
+def check_temperature(slope: Series, curvature: Series) -> Temperature:
+    r"""Compare T = ⟨|∇S|²⟩/⟨ΔS⟩ with 1, from |∇S|² and estimates of ΔS on the same configurations.
+
+    The error is that of ⟨|∇S|² − ΔS⟩ = 0. There is an alarm beyond 4σ, or for few independent numbers where Student's
+    t is as rare, if rounding does not explain it. Numbers that are not finite are left out.
+
+    Example:
+        >>> random = np.random.default_rng(0)
+        >>> slope, curvature = random.chisquare(50, (100, 8)), np.full((100, 8), 50.0)
+        >>> print(check_temperature(slope, curvature).value)
+        0.998(7)
+        >>> check_temperature(1.1 * slope, curvature).alarms[0][:37]
+        '⟨|∇S|²⟩/⟨ΔS⟩ = 1.102(8) is not compat'
+    """
+
+    def difference(a: FloatArray, b: FloatArray) -> FloatArray:
+        return np.where(np.isfinite(a) & np.isfinite(b), a - b, 0)
+
+    analysis = gamma_method(Mapped(difference, slope, curvature))
+    scale = float(chain_means_and_changes(Mapped(lambda b: np.where(np.isfinite(b), b, 0), curvature))[0].mean())
+    if scale == 0:  # nothing changes the action
+        return Temperature(Estimate(1.0, math.inf), ())
+    error = error_of_mean(analysis)
+    numbers = math.prod(slope.shape) / (2 * analysis.tau.value) if analysis.tau.resolved else slope.shape[1]
+    limit = float(stdtrit(max(numbers - 1, 1), 1 - _TAIL)) * error
+    value = Estimate(1 + analysis.mean / scale, abs(error / scale))
+    wrong = abs(analysis.mean) > max(_ROUNDING_OF_SLOPE * abs(scale), limit)
+    return Temperature(value, (f"⟨|∇S|²⟩/⟨ΔS⟩ = {value} is not compatible with 1{_MEANING}",) if wrong else ())
 
 
 def _weights(change: FloatArray) -> FloatArray:

@@ -73,5 +73,5 @@ def example(target: Target, chains: int = CHAINS) -> Field:
 
 def momentum(target: Target, x: Field, seed: int = 1) -> Momentum:
     """Momenta for configurations in double precision; on the host, where arithmetic compiles nothing."""
-    v = evaluate(target.geometry.momentum, jax.random.key(seed), x.shape[-1], jnp.dtype(jnp.float64))
+    v = evaluate(target.geometry.momentum, jax.random.key(seed), x)
     return cast(Momentum, np.asarray(v))

@@ -4,6 +4,7 @@
 EXPORTS = {
     name: f"dlhmc.theories.{module}"
     for module, names in {
+        "cpn.action": ("CPN",),
         "gauge.heatbath": ("HeatBath",),
         "gauge.wilson": ("Wilson", "wilson"),
         "schwinger.reweighting": ("reweighted",),
@@ -28,6 +29,7 @@ BUILT_IN = {
     "su2": "dlhmc.theories.gauge.theory:su2",
     "su3": "dlhmc.theories.gauge.theory:su3",
     "schwinger": "dlhmc.theories.schwinger.theory:SchwingerTheory",
+    "cpn": "dlhmc.theories.cpn.theory:CpnTheory",
     "mixture": "dlhmc.theories.vectors.theory:mixture",
     "ill-conditioned-gaussian": "dlhmc.theories.vectors.theory:ill_conditioned_gaussian",
     "correlated-gaussian": "dlhmc.theories.vectors.theory:correlated_gaussian",

@@ -1,5 +1,6 @@
 """All that theories offer at the top of the package: `dlhmc.theories.EXPORTS` for those who want it at once."""
 
+from dlhmc.theories.cpn.action import CPN
 from dlhmc.theories.gauge.heatbath import HeatBath
 from dlhmc.theories.gauge.wilson import Wilson, wilson
 from dlhmc.theories.schwinger.reweighting import reweighted
@@ -15,6 +16,7 @@ from dlhmc.theories.vectors.mixture import GaussianMixture
 from dlhmc.theories.vectors.rough_well import RoughWell
 
 __all__ = [
+    "CPN",
     "U1",
     "Funnel",
     "Gaussian",

@@ -35,8 +35,11 @@ def built(target, number=2, step_size=0.2, size=0.2):
 
 
 def phase_of(target, chains=2, dtype=jnp.float64):
-    draw = unoptimised(lambda a, b: (target.start(a, "hot", chains, dtype), target.geometry.momentum(b, chains, dtype)))
-    return draw(jax.random.key(2), jax.random.key(3))
+    def draw(a, b):
+        x = target.start(a, "hot", chains, dtype)
+        return x, target.geometry.momentum(b, x)
+
+    return unoptimised(draw)(jax.random.key(2), jax.random.key(3))
 
 
 def random_gauge(target, chains=2):

@@ -25,7 +25,7 @@ def hot(group, sides=None, chains=2):
 
 
 def momenta(target, x):
-    return target.geometry.momentum(jax.random.key(2), x.shape[-1], jnp.dtype(jnp.float64))
+    return target.geometry.momentum(jax.random.key(2), x)
 
 
 def along(x, site, path):

@@ -28,10 +28,11 @@ def local(target, number=2, size=0.1, heads="plaquettes"):
 
 
 def phase_of(target, chains):
-    draw = unoptimised(
-        lambda a, b: (target.start(a, "hot", chains, jnp.float64), target.geometry.momentum(b, chains, jnp.float64))
-    )
-    return draw(jax.random.key(2), jax.random.key(3))
+    def draw(a, b):
+        x = target.start(a, "hot", chains, jnp.float64)
+        return x, target.geometry.momentum(b, x)
+
+    return unoptimised(draw)(jax.random.key(2), jax.random.key(3))
 
 
 def faults(trajectory, target):

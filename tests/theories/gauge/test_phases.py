@@ -33,7 +33,7 @@ def test_a_window_is_one_of_angles(group):
     target, chains = wilson(group, (5, 4), 6.0), 3
     layers = on_phases(target, 0.4).inside
     x = unoptimised(lambda: target.start(jax.random.key(2), "hot", chains, jnp.float64))()
-    momenta = unoptimised(lambda: target.geometry.momentum(jax.random.key(3), chains, jnp.float64))()
+    momenta = unoptimised(lambda: target.geometry.momentum(jax.random.key(3), x))()
     windows = Windows.at_origin(target, 3, x)
 
     @unoptimised

@@ -26,7 +26,7 @@ def trajectory(target, x, v, step_size, steps, integrator="leapfrog"):
 def phase_space(target, chains, dtype=jnp.float64):
     """Not in equilibrium, but as rough as it is there: a little way from cold."""
     x = evaluate(target.start, jax.random.key(0), "cold", chains, jnp.dtype(dtype))
-    of_x, of_v = (target.geometry.momentum(jax.random.key(seed), chains, jnp.dtype(dtype)) for seed in (1, 2))
+    of_x, of_v = (target.geometry.momentum(jax.random.key(seed), x) for seed in (1, 2))
     return evaluate(target.geometry.moved, x, of_x), of_v
 
 
@@ -69,7 +69,7 @@ def test_the_same_trajectory_as_the_fast_u1(x64):
     """Links e^{ix} and the momenta of the angles."""
     fast, general = dlhmc.U1((4, 6), 2.5), dlhmc.wilson("u1", (4, 6), 2.5)
     x = fast.start(jax.random.key(0), "hot", 3, jnp.dtype(jnp.float64))
-    v = fast.geometry.momentum(jax.random.key(1), 3, jnp.dtype(jnp.float64))
+    v = fast.geometry.momentum(jax.random.key(1), x)
     links = jax.lax.complex(jnp.cos(x), jnp.sin(x))[None, None]
     x_end, v_end = trajectory(fast, x, v, 0.1, 20)
     links_end, v_links = trajectory(general, links, v[None], 0.1, 20)

@@ -139,10 +139,10 @@ def test_energy_change_in_single_precision(side):
         exact = U1((side, side), beta)
         draw = jax.jit(lambda draws, key: draws.draw(key, 16, jnp.float64))
         x = draw(exact.exact_draws(), jax.random.key(1))
-        v = exact.geometry.momentum(jax.random.key(2), x.shape[-1], x.dtype)
+        v = exact.geometry.momentum(jax.random.key(2), x)
         # A proposal whose every term differs by as much as after a long trajectory.
         y = draw(exact.exact_draws(), jax.random.key(3))
-        w = exact.geometry.momentum(jax.random.key(4), x.shape[-1], x.dtype)
+        w = exact.geometry.momentum(jax.random.key(4), x)
         single = [np.asarray(a, np.float32) for a in (x, v, y, w)]
         double = [jnp.asarray(a, jnp.float64) for a in single]
         reference = np.asarray(energy_change(exact, (double[0], double[1]), (double[2], double[3])))

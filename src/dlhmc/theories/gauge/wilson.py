@@ -13,13 +13,15 @@ from numpy.typing import NDArray
 from dlhmc.geometry.contract import Momentum, PerChain, real_dtype, sum_sites
 from dlhmc.geometry.unitary import UnitaryMatrices
 from dlhmc.names import Start
-from dlhmc.numerics.leaves import leaf
+from dlhmc.numerics.leaves import parameter
+from dlhmc.settings import Positive, checked
 from dlhmc.targets.contract import ExactDraws, Moment, Observed, Symmetry, Target
 from dlhmc.targets.windows import plaquettes_with
 from dlhmc.theories.gauge import exact, lattice
 from dlhmc.theories.gauge.draws import TorusDraws
 from dlhmc.theories.gauge.groups import SU2, Group
 from dlhmc.theories.gauge.lattice import Links, Plaquettes
+from dlhmc.theories.gauge.theory import Beta, Sides
 
 # Sizes of Wilson loops and charges that tests of exactness look at, beside the moments.
 _LOOPS = ((1, 2), (2, 2))
@@ -302,8 +304,6 @@ def wilson(group: str, sides: tuple[int, ...], beta: ArrayLike, gamma: ArrayLike
     >>> x.shape, target.action(x).tolist()
     ((3, 3, 4, 4, 4, 4, 8, 2), [0.0, 0.0])
     """
-    named, sides = Group.named(group), tuple(sides)
-    if len(sides) not in (2, 3, 4) or min(sides) < 2:
-        raise ValueError(f"a lattice has two to four sides of at least 2 sites, not {sides}")
+    named, sides = Group.named(group), checked("lattice", tuple(sides), Sides)
     kind = PlanarWilson if len(sides) == 2 and not named.special else Wilson
-    return kind(named, sides, leaf(beta), leaf(gamma))
+    return kind(named, sides, parameter("beta", beta, Beta), parameter("gamma", gamma, Positive))

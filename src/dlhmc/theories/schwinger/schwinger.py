@@ -30,12 +30,13 @@ from jaxtyping import Array, ArrayLike, Complex, Float, Key
 
 from dlhmc.geometry.contract import PerChain
 from dlhmc.numerics import rng
-from dlhmc.numerics.leaves import leaf
+from dlhmc.numerics.leaves import parameter
 from dlhmc.targets.contract import CountedForce, Effort, Force, Moment, Symmetry
 from dlhmc.theories.schwinger.determinant import log_determinant
 from dlhmc.theories.schwinger.dirac import Dirac, Spinor
-from dlhmc.theories.schwinger.solver import conjugate_gradient
+from dlhmc.theories.schwinger.solver import solve
 from dlhmc.theories.schwinger.starts import PickedDraws
+from dlhmc.theories.schwinger.theory import Mass
 from dlhmc.theories.u1.links import Links
 from dlhmc.theories.u1.wilson import U1
 
@@ -46,6 +47,8 @@ _TURNS = ("reflection of the diagonal", "rotation")
 _APPLICATIONS, _FAILURES, _DECOMPOSITIONS = "dirac_applications", "solver_failures", "lu_decompositions"
 # For each pseudofermion.
 Spinors = Complex[Array, "part 2 x half chain"]
+#: links, m + μ_k + 2, and right-hand sides
+Equations = tuple[Dirac, Float[Array, " part"], Spinors]
 # ε of `ratio_chain`.
 _LEAST = 0.1
 
@@ -134,7 +137,7 @@ class Schwinger(U1):
         elif kappa is not None:
             raise ValueError("give the mass or kappa, not both")
         super().__init__(lattice, beta)
-        self.mass = leaf(mass)
+        self.mass = parameter("mass", mass, Mass)
         self.hasenbusch, self.ratio_masses = tuple(hasenbusch), ratio_masses
         self.flavours, self.residual, self.force_residual = flavours, residual, force_residual
         self.most_iterations, self.expected_charge_squared = most_iterations, expected_charge_squared
@@ -236,23 +239,29 @@ class Schwinger(U1):
             return self.local_action(x)
         return jnp.concatenate([super().local_action(x), self.drawn], axis=1)
 
-    def _pseudofermion_action(
-        self, x: Links, parts: slice, residual: float
-    ) -> tuple[Float[Array, "x half chain"], Effort]:
-        """Of these parts: |Y|² on each site with Y = Â⁻¹b and b = Â_{k+1}φ, or φ for the heaviest.
-
-        With X = (ÂÂ†)⁻¹b, |Y|² + 2 Re X†(b − ÂY) has the same value and, for fixed X and Y, the derivative of S_pf,
-        2 Re X†(db − dÂ Y). Nothing needs to be known about how the solver found them.
-        """
+    def _equations(self, x: Links, parts: slice) -> Equations:
+        """Â Y = b of these parts, with b = Â_{k+1}φ, or φ for the heaviest."""
         if self.phi is None:
             raise TypeError("there are no pseudofermions: refresh draws them")
         own, heavier = (diagonals[parts] for diagonals in self._diagonals(x.dtype))
         links, phi, ratios = Dirac.at(x, self.mass), self.phi[parts], len(heavier)
-        b = jnp.concatenate([_applied(links, heavier, phi[:ratios]), phi[ratios:]])
-        a, y, effort = self._solved_each(*jax.lax.stop_gradient((links, own, b)), residual)
+        return links, own, jnp.concatenate([_applied(links, heavier, phi[:ratios]), phi[ratios:]])
+
+    def _pseudofermion_action(
+        self, x: Links, parts: slice, residual: float, to_solve: Equations | None = None
+    ) -> tuple[Float[Array, "x half chain"], Effort]:
+        """Of these parts: |Y|² on each site with Y = Â⁻¹b; what is solved may be given, and is held fixed otherwise.
+
+        With X = (ÂÂ†)⁻¹b, |Y|² + 2 Re X†(b − ÂY) has the same value and, for fixed X and Y, the derivative of S_pf,
+        2 Re X†(db − dÂ Y). Nothing needs to be known about how the solver found them.
+        """
+        equations = links, own, b = self._equations(x, parts)
+        to_solve = jax.lax.stop_gradient(equations) if to_solve is None else to_solve
+        a, y, effort = self._solved_each(*to_solve, residual)
         missing = b - _applied(links, own, y)
         terms = y.real**2 + y.imag**2 + 2 * (a.real * missing.real + a.imag * missing.imag)
-        return jnp.sum(terms, axis=(0, 1)), _and_applied(effort, ratios + len(own))
+        ratios = self._diagonals(x.dtype)[1][parts]
+        return jnp.sum(terms, axis=(0, 1)), _and_applied(effort, len(ratios) + len(own))
 
     def _solved_each(
         self, links: Dirac, diagonals: Float[Array, " part"], b: Spinors, residual: float | None = None
@@ -268,7 +277,7 @@ class Schwinger(U1):
     def solved(self, dirac: Dirac, phi: Spinor, residual: float | None = None) -> tuple[Spinor, Spinor, Effort]:
         """X = (Â Â†)⁻¹ φ and Y = Â⁻¹ φ = Â†X; NaN where the solver gave up, which accept/reject rejects and counts."""
         wanted = self.residual if residual is None else residual
-        found = conjugate_gradient(lambda psi: dirac.apply(dirac.adjoint(psi)), phi, wanted, self.most_iterations)
+        found = solve(lambda psi: dirac.apply(dirac.adjoint(psi)), phi, wanted, self.most_iterations)
         x = jnp.where(found.converged, found.x, jnp.nan)
         failures = (~found.converged).astype(found.iterations.dtype)
         return x, dirac.adjoint(x), {_APPLICATIONS: 2 * found.iterations + 1, _FAILURES: failures}
@@ -295,8 +304,11 @@ class Schwinger(U1):
         return (*slow, lambda x: (plaquettes(x), {}))
 
     def _pseudofermion_force(self, x: Links, parts: slice) -> tuple[Links, Effort]:
+        # The force itself can be differentiated: the solutions then change with x.
+        to_solve = self._equations(x, parts)
+
         def action(x: Links) -> tuple[Float[Array, ""], Effort]:
-            terms, effort = self._pseudofermion_action(x, parts, self.force_residual)
+            terms, effort = self._pseudofermion_action(x, parts, self.force_residual, to_solve)
             return jnp.sum(terms), effort
 
         return jax.grad(action, has_aux=True)(x)

@@ -49,6 +49,17 @@ def conjugate_gradient(matrix: Callable[[Vector], Vector], b: Vector, residual: 
     return Solution(x, own, rho <= wanted)
 
 
+def solve(matrix: Callable[[Vector], Vector], b: Vector, residual: float, most: int) -> Solution:
+    """The same with the derivative of a solution: A dx = db − dA x is solved as precisely."""
+
+    def solution(matrix: Callable[[Vector], Vector], b: Vector) -> tuple[Vector, tuple[Array, Array]]:
+        x, *about = conjugate_gradient(matrix, b, residual, most)
+        return x, (about[0], about[1])
+
+    x, (iterations, converged) = jax.lax.custom_linear_solve(matrix, b, solution, has_aux=True)
+    return Solution(x, iterations, converged)
+
+
 def _dot(a: Vector, b: Vector) -> PerChain:
     return sum_sites(a.real * b.real + a.imag * b.imag)
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from dlhmc.targets.contract import Observables
 
 _Side = Annotated[int, Meta(ge=2, le=10_000)]
+Mass = Annotated[float, Meta(gt=-2, le=1e4)]
 #: of Hasenbusch's splitting, 0 for none
 HeavierMasses = tuple[Annotated[float, Meta(ge=0, le=1e4)], ...]
 
@@ -36,7 +37,7 @@ class SchwingerSettings(TargetSettings):
     """Lx Lt, even sides of the lattice; fermions are antiperiodic along the second"""
     beta: Beta = 2.0
     """inverse coupling"""
-    mass: Annotated[float, Meta(gt=-2, le=1e4)] | None = None
+    mass: Mass | None = None
     """bare mass m of the fermions"""
     kappa: Positive | None = None
     """hopping parameter 1/(2m + 4), in place of the mass; 0.276 if neither is given"""

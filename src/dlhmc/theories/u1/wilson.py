@@ -9,7 +9,9 @@ from jaxtyping import Array, ArrayLike, Float
 
 from dlhmc.geometry.contract import PerChain
 from dlhmc.numerics import trig
-from dlhmc.numerics.leaves import leaf
+from dlhmc.numerics.leaves import parameter
+from dlhmc.settings import Positive, checked
+from dlhmc.theories.gauge.theory import Beta, Side
 from dlhmc.theories.u1 import exact
 from dlhmc.theories.u1.draws import U1Draws
 from dlhmc.theories.u1.links import Links, Plaquettes
@@ -37,8 +39,8 @@ class U1(PlaquetteAction):
     gamma: Float[Array, ""]
 
     def __init__(self, lattice: tuple[int, int], beta: ArrayLike, gamma: ArrayLike = 1.0) -> None:
-        self.lattice = lattice
-        self.beta, self.gamma = leaf(beta), leaf(gamma)
+        self.lattice = checked("lattice", tuple(lattice), tuple[Side, Side])
+        self.beta, self.gamma = parameter("beta", beta, Beta), parameter("gamma", gamma, Positive)
 
     def resized(self, sides: tuple[int, ...]) -> "U1":
         """The same action on another lattice."""

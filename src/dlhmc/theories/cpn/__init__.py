@@ -1,0 +1,1 @@
+"""CP^{N−1} models in two dimensions."""

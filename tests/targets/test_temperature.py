@@ -1,0 +1,140 @@
+"""The configurational temperature is 1 where samples, action and force belong together, and nowhere else."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import dlhmc
+from dlhmc import HMC, U1, Gaussian, Schwinger, wilson
+from dlhmc.errors import ExitCode
+from dlhmc.kernels import Exact
+from dlhmc.statistics import check_temperature
+from dlhmc.targets.temperature import CURVATURE, slope_and_curvature
+from dlhmc.testing.checks import evaluate, example
+from dlhmc.theories import registry
+from guest_theories import Ring
+
+EXAMPLES = {name: make for theory in registry.all_theories() for name, make in theory.examples().items()}
+KINDS = {name: EXAMPLES[name] for name in ("u1", "u2", "su3", "cpn", "schwinger", "log-density")} | {
+    "determinant": lambda: Schwinger((4, 4), 2.0, 0.1).marginal(),
+    "ring": lambda: Ring(3, beta=1.5),
+}
+
+
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize("name", KINDS)
+def test_the_laplacian_is_made_of_second_derivatives_along_geodesics(name):
+    target, key = KINDS[name](), jax.random.key(1)
+    x = example(target)
+    fields_key, direction_key = jax.random.split(key)
+    drawn, h = evaluate(target.refresh, fields_key, x), 1e-3
+    direction = evaluate(target.geometry.momentum, direction_key, x)
+
+    def along(step):
+        return np.asarray(evaluate(drawn.action, evaluate(target.geometry.moved, x, step * direction)))
+
+    weights = {0: -5 / 2, 1: 4 / 3, 2: -1 / 12}  # fourth order
+    sides = [weights[k] * (along(k * h) + along(-k * h)) for k in (1, 2)]
+    wanted = (weights[0] * along(0) + sum(sides)) / h**2
+    found = evaluate(slope_and_curvature, target, key, x)[CURVATURE]
+    # Solutions of the Dirac equation in forces are less precise than in the action.
+    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4 * np.abs(wanted).max())
+
+
+def measured(target, x):
+    """T as runs measure it, of independent configurations."""
+    found = evaluate(slope_and_curvature, target, jax.random.key(5), x)
+    return check_temperature(*(np.asarray(values, np.float64)[None] for values in found.values()))
+
+
+def draws(target, number=20_000):
+    return evaluate(target.exact_draws().draw, jax.random.key(1), number, jnp.dtype(jnp.float32))
+
+
+EXACT = {
+    "u1": U1((8, 8), 3.0),
+    "su2": wilson("su2", (4, 4), 4.0),
+    "u2": wilson("u2", (4, 4), 6.0),
+    "gaussian": Gaussian(np.linspace(1, 4, 30)),
+}
+
+
+# A new seed would raise an alarm with probability 6e-5.
+@pytest.mark.statistical
+@pytest.mark.parametrize("name", EXACT)
+def test_it_is_one_for_exact_draws(name):
+    assert measured(EXACT[name], draws(EXACT[name])).alarms == ()
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("name", ["u1", "su2", "u2"])
+@pytest.mark.parametrize("factor", [0.98, 1.02])
+def test_a_coupling_that_is_off_by_two_percent_is_seen(name, factor):
+    other = EXACT[name].with_couplings({"beta": factor * EXACT[name].beta})
+    (alarm,) = measured(other, draws(EXACT[name])).alarms
+    assert alarm.startswith("⟨|∇S|²⟩/⟨ΔS⟩ = ")
+
+
+class Strong(U1):
+    """Its force is 2 % too large."""
+
+    def force(self, x):
+        return 1.02 * super().force(x)
+
+
+class Mixed(U1):
+    """Wilson's action with a second harmonic, and Wilson's force and draws, which it inherits."""
+
+    def plaquette_action(self, angles):
+        return super().plaquette_action(angles) - 0.3 * jnp.cos(2 * angles)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("kind", [Strong, Mixed])
+def test_a_force_or_draws_of_another_action_are_seen(kind):
+    wrong = kind((8, 8), 3.0)
+    assert measured(wrong, draws(wrong)).alarms
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize(
+    ("kernel", "options"),
+    [
+        (HMC(wilson("su3", (2, 2), 6.0), 0.15, 8), {}),
+        (HMC(Schwinger((4, 4), 2.0, 0.1), 0.2, 4), {}),
+        (HMC(Schwinger((4, 4), 2.0, 0.1).marginal(), 0.2, 4), {}),
+    ],
+    ids=["su3", "pseudofermions", "determinant"],
+)
+def test_it_is_one_in_runs_that_have_reached_equilibrium(kernel, options):
+    samples = dlhmc.sample(kernel, trajectories=200, temperature_every=4, progress=False, **options)
+    summary = samples.summary()
+    assert summary["alarms"] == []
+    assert abs(summary["temperature"]["mean"] - 1) < 4 * summary["temperature"]["error"] < 0.1
+
+
+@pytest.mark.statistical
+def test_a_run_with_draws_of_another_coupling_ends_with_an_alarm(tmp_path):
+    target = U1((8, 8), 3.0)
+    kernel = Exact(target, U1((8, 8), 3.06).exact_draws())
+    with pytest.warns(UserWarning, match="is not compatible with 1"):
+        dlhmc.sample(kernel, trajectories=400, temperature_every=4, out=tmp_path / "run", progress=False)
+    assert dlhmc.cli.run(["resume", str(tmp_path / "run")]) != ExitCode.OK
+
+
+def test_nothing_is_recorded_where_it_is_not_wanted():
+    kernel = HMC(Gaussian([1.0, 2.0]), 0.3, 4)
+    without = dlhmc.sample(kernel, chains=4, trajectories=4, warmup=2, temperature_every=0, progress=False)
+    assert CURVATURE not in without.data
+    assert "temperature" not in without.summary()
+    beside = dlhmc.sample(kernel, chains=4, trajectories=4, warmup=2, progress=False)
+    assert "⟨|∇S|²⟩/⟨ΔS⟩" in repr(beside)
+    np.testing.assert_array_equal(beside.data["squared_norm"], without.data["squared_norm"])
+    assert CURVATURE not in beside.observables
+
+
+def test_a_flat_action_has_none():
+    flat = eqx.tree_at(lambda target: target.beta, U1((4, 4), 1.0), jnp.float32(0))
+    assert np.isinf(measured(flat, draws(U1((4, 4), 1.0), 8)).value.error)
