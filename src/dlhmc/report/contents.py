@@ -1,87 +1,73 @@
-"""What stands on the page: the question, the answer, charts and tables, and how to repeat it."""
+"""What stands on the page: who won, figures and tables, and how to repeat it."""
 
-import dataclasses
 import itertools
 import re
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
 
 from dlhmc.errors import UserError
-from dlhmc.report.charts import Block, Chart, Code, Film, Page, Section, Text
-from dlhmc.report.comparisons import ComparedRun, all_tables
+from dlhmc.report.compared import ComparedRun, headline
+from dlhmc.report.costs import all_tables
 from dlhmc.report.curves import Curve
-from dlhmc.report.figures import Figures, grouped
-from dlhmc.report.sampling import SampledRun, sampling_chart, sampling_table
-from dlhmc.report.training import training_charts
-from dlhmc.runs.directory import RunDirectory, is_of_objects, read_manifest, run_kind
-from dlhmc.settings import read_table
+from dlhmc.report.figures import Figures, family_sections, grouped
+from dlhmc.report.page import Block, Code, Page, Picture, Section
+from dlhmc.report.sampling import SampledRun, sampling_picture, sampling_table
+from dlhmc.report.training import training_pictures
+from dlhmc.runs.directory import RunDirectory, read_manifest, run_kind
 
 _LONGEST_NAME = 100
-
-
-class Runs(NamedTuple):
-    """Run directories by kind."""
-
-    comparisons: list[ComparedRun]
-    trainings: list[Path]
-    samplings: list[Path]
-
-    @classmethod
-    def open(cls, paths: Sequence[Path]) -> "Runs":
-        """Sort directories by kind; one of another kind stands for the runs in it."""
-        runs = cls([], [], [])
-        for path in paths:
-            kind = run_kind(path)
-            if kind == "compare":
-                runs.comparisons.append(ComparedRun.open(path))
-            elif kind == "train":
-                runs.trainings.append(path)
-            elif kind == "sample":
-                runs.samplings.append(path)
-            else:
-                inner = cls.open(sorted(file.parent for file in path.glob("[!.]*/manifest.json")))
-                for mine, more in zip(runs, inner, strict=True):
-                    mine.extend(more)  # type: ignore[attr-defined]
-        return runs
 
 
 def build_page(
     paths: Sequence[Path], curves: Sequence[Curve] = (), tell: Callable[[str], None] = lambda _: None
 ) -> Page:
     """The page for any set of runs; `tell` hears what is going on."""
-    tell("reading runs …")
-    runs = Runs.open(paths)
-    if not any(runs):
+    runs = _by_kind(paths)
+    if not any(runs.values()):
         raise UserError("There is nothing to report yet: give directories of finished runs.")
-    families = grouped(runs.comparisons, curves)
-    found = []
-    for figures, family in families:
-        tell(f"comparing on {figures.where(family.last)}: costs, trajectories layer by layer …")
-        found.append((figures.where(family.last), figures.sections(family)))
-    headings = Counter(section.heading for _, of_family in found for section in of_family)
-    sections = [
-        dataclasses.replace(one, heading=one.heading if headings[one.heading] == 1 else f"{one.heading}, {where}")
-        for where, of_family in found
-        for one in of_family
-    ]
-    if runs.trainings:
-        sections.append(Section("Training", training_charts(runs.trainings)))
-    sections += _samplings([SampledRun.open(path) for path in runs.samplings])
-    if runs.comparisons:
-        where = [(run, figures.where(run)) for figures, family in families for run in family.runs]
-        warnings = [Text(f"{place}: {warning}") for run, place in where for warning in run.results.warnings]
-        tables = [table for each in where for table in all_tables(*each)]
-        sections.append(Section("All samplers", [*warnings, *tables]))
-    answers = [answer for figures, family in families if (answer := figures.headline(family.last)) is not None]
-    title, question = "dlhmc: report of runs", "What did these runs do?"
-    # A page about several theories has the words of none.
-    if len({family.last.results.target["target"] for _, family in families}) == 1:
-        figures, family = families[-1]
-        title, question = figures.title(family.last), figures.question(family.last)
-    sections = _drawable([*sections, _how_to_repeat(paths)])
-    return Page(title, question, "\n".join(answers) or _counts(runs), sections)
+    sections: list[Section] = []
+    answers: list[str] = []
+    with _intact(paths):
+        tables: list[Block] = []
+        for figures, family in grouped(list(map(ComparedRun.open, runs["compare"])), curves):
+            tell(f"drawing the comparison on {family.last.where} …")
+            sections += family_sections(figures, family)
+            answers += filter(None, [headline(family.last, figures.judge, figures.moves)])
+            curves = [curve for curve in curves if curve not in family.curves]
+            tables += [f"{run.where}: {warning}" for run in family.runs for warning in run.results.warnings]
+            tables += [table for run in family.runs for table in all_tables(run)]
+        tables += [f"{curve.name}: not drawn, as it is of no target here." for curve in curves]
+        if runs["train"]:
+            tell("drawing training …")
+            sections.append(Section("Training", training_pictures(runs["train"])))
+        sections += _samplings(list(map(SampledRun.open, runs["sample"])))
+    if tables:
+        sections.append(Section("All samplers", tables))
+    names = ", ".join(path.resolve().name for path in paths)
+    return Page(f"Report of {names}", answers, _named_apart([*sections, _how_to_repeat(paths)]))
+
+
+def _by_kind(paths: Sequence[Path]) -> dict[str, list[Path]]:
+    """Directories of runs; one of another kind stands for the runs in it."""
+    found: dict[str, list[Path]] = {"compare": [], "train": [], "sample": []}
+    for path in paths:
+        if (kind := run_kind(path)) in found:
+            found[kind].append(path)
+            continue
+        for name, inner in _by_kind(sorted(file.parent for file in path.glob("[!.]*/manifest.json"))).items():
+            found[name] += inner
+    return found
+
+
+@contextmanager
+def _intact(paths: Sequence[Path]) -> Iterator[None]:
+    """Results that make no sense are somebody's damaged files."""
+    try:
+        yield
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
+        names = ", ".join(map(str, paths))
+        raise UserError(f"Among {names} a file is damaged or of another version of dlhmc: {error!r}.") from error
 
 
 def _samplings(runs: Sequence[SampledRun]) -> list[Section]:
@@ -91,65 +77,36 @@ def _samplings(runs: Sequence[SampledRun]) -> list[Section]:
     for run in runs:
         figures = Figures() if run.theory is None else run.theory.figures(run.history.attributes)
         alike.setdefault(type(figures), (figures, []))[1].append(run)
-        with run.sound():
-            table = [] if run.summary is None else [sampling_table(run.summary)]
-            sections.append(Section(f"Sampling run {run.name}", [*table, *figures.sampled(run), sampling_chart(run)]))
-    together: list[Section] = []
-    for figures, group in alike.values():
-        with group[-1].sound():
-            if blocks := figures.together(group):
-                together.append(Section("Sampling runs together", blocks))
-    return together + sections
+        table = [] if run.summary is None else [sampling_table(run.summary)]
+        sections.append(Section(f"Sampling run {run.name}", [*table, *figures.sampled(run), sampling_picture(run)]))
+    together = [block for figures, group in alike.values() for block in figures.together(group)]
+    return [*([Section("Sampling runs together", together)] if together else []), *sections]
 
 
-def _drawable(sections: Sequence[Section]) -> list[Section]:
-    """Charts with something in them, under names that files can have, no two the same: runs come from anywhere."""
+def _named_apart(sections: Sequence[Section]) -> list[Section]:
+    """Pictures under names that files can have, no two the same: runs come from anywhere."""
     taken: set[str] = set()
 
-    def settled(block: Block) -> Block:
-        if isinstance(block, Chart) and not block.panels:
-            return Text(f"{block.title}: there is nothing to draw yet.")
-        if not isinstance(block, Chart | Film):
+    def settle(block: Block) -> Block:
+        if not isinstance(block, Picture):
             return block
-        plain = re.sub(r"[^\w.-]+", "-", block.name)[:_LONGEST_NAME].strip("-.") or "chart"
-        numbered = (f"{plain}-{number}" for number in itertools.count(2))
-        name = next(name for name in itertools.chain([plain], numbered) if name not in taken)
+        plain = re.sub(r"[^\w.-]+", "-", block.name)[:_LONGEST_NAME].strip("-.") or "figure"
+        names = itertools.chain([plain], (f"{plain}-{number}" for number in itertools.count(2)))
+        name = next(name for name in names if name not in taken)
         taken.add(name)
-        return dataclasses.replace(block, name=name)
+        return block._replace(name=name)
 
-    return [dataclasses.replace(section, blocks=[settled(block) for block in section.blocks]) for section in sections]
-
-
-def _counts(runs: Runs) -> str:
-    numbers: dict[str, Sequence[object]] = {
-        "comparisons": runs.comparisons,
-        "training runs": runs.trainings,
-        "sampling runs": runs.samplings,
-    }
-    counted = "; ".join(f"{what}: {len(found)}" for what, found in numbers.items() if found)
-    return f"{counted.capitalize()}. Tables and charts are below."
+    return [section._replace(blocks=list(map(settle, section.blocks))) for section in sections]
 
 
 def _how_to_repeat(paths: Sequence[Path]) -> Section:
     blocks: list[Block] = []
     for path in paths:
-        directory = RunDirectory(path)
-        manifest = read_manifest(directory)
-        versions = ", ".join(f"{name} {version}" for name, version in manifest["versions"].items())
-        devices = ", ".join(manifest["devices"])
-        if not is_of_objects(read_table(directory.config)):  # those are made by someone's program
-            again = f"dlhmc {manifest['kind']} --config config.toml --out again"
-            blocks.append(Code(f"{path.resolve().name}: once more", again))
+        manifest, name = read_manifest(RunDirectory(path)), path.resolve().name
+        versions = ", ".join(f"{package} {version}" for package, version in manifest["versions"].items())
         blocks += [
-            Code(f"{path.resolve().name}: config.toml", directory.config.read_text(encoding="utf-8")),
-            Text(
-                f"Made {manifest['created']} with Python {manifest['python']} on {devices} ({manifest['machine']}): "
-                f"{versions}."
-            ),
+            Code(f"{name}/config.toml", RunDirectory(path).config.read_text(encoding="utf-8")),
+            f"Again: dlhmc {manifest['kind']} --config config.toml --out again. Made {manifest['created']} with Python "
+            f"{manifest['python']} on {', '.join(manifest['devices'])} ({manifest['machine']}): {versions}.",
         ]
     return Section("How to repeat it", blocks)
-
-
-def drawn(page: Page) -> list[Chart | Film]:
-    """Everything on the page that can be drawn."""
-    return [block for section in page.sections for block in section.blocks if isinstance(block, Chart | Film)]

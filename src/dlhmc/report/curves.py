@@ -34,9 +34,8 @@ def read_curves(path: Path) -> list[Curve]:
     require_known(table, ["curve"], str(path))
     tables = table.get("curve", [])
     curves = converted(tables, list[Curve], f"The file {path}")
-    known = [field.name for field in dataclasses.fields(Curve)]
     for curve, written in zip(curves, tables, strict=True):
-        require_known(written, known, str(path))
+        require_known(written, Curve.__annotations__, str(path))
         if len(curve.x) != len(curve.y) or not all(map(math.isfinite, (*curve.x, *curve.y))):
             raise UserError(f"The curve '{curve.name}' of {path} must have as many numbers x as y, all of them finite.")
     return curves

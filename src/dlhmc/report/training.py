@@ -1,15 +1,17 @@
-"""Charts of training runs."""
+"""Figures of training runs."""
 
 import dataclasses
 import itertools
-import re
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import matplotlib as mpl
+import numpy as np
+
 from dlhmc.plans.training import TrainPlan
-from dlhmc.report.charts import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILION, Chart, Panel, Series
+from dlhmc.report.page import Picture
+from dlhmc.report.plots import add_legend, mathtext, panels
 from dlhmc.runs import metrics
 from dlhmc.runs.describe import symbol
 from dlhmc.runs.directory import is_of_objects, open_run, require_newest
@@ -17,20 +19,8 @@ from dlhmc.runs.sampling import read_only_checkpoints
 from dlhmc.runs.settings import TrainAmounts
 from dlhmc.settings import converted, picked
 from dlhmc.theories import registry
-from dlhmc.training import learning_rate
 
-_COLOURS = (BLACK, SKY, GREEN, ORANGE, BLUE, VERMILION, PURPLE, GREY)
-_TUNNELLING = "tunnelling_rate"
-# What only metrics of whole chunks have.
-_OF_CHUNKS = "steps_per_second"
-
-
-class Family(NamedTuple):
-    """What was trained, for names of files and in words, and where."""
-
-    name: str
-    layers: str
-    where: str
+_COLUMNS = 3
 
 
 class Training(NamedTuple):
@@ -51,115 +41,81 @@ class Training(NamedTuple):
         checkpoints = read_only_checkpoints(directory)
         step, notes = checkpoints.newest_notes()
         require_newest(path, checkpoints.passed_over or directory.what_is_lost(step, amounts.total))
-        # Runs of earlier versions have averages over their chunks alone.
-        chunks = metrics.read(directory.metrics, notes)
-        rows = converted(notes.get("curve", []), list[dict[str, float]], f"The checkpoint of {path}") or chunks
-        if plan is not None and (peak := plan.optimiser.learning_rate) is not None:
-            adam = plan.optimiser
-            each = amounts.total // len(plan.stages())
-            schedule = learning_rate(adam.rate_schedule, peak, each, adam.rate_warmup)
-            for row in rows:
-                row["rate"] = float(schedule((row["step"] - 1) % each + 1)) * row.get("rate_factor", 1.0)
-        return cls(path, table, plan, rows)
+        curve = converted(notes.get("curve", []), list[dict[str, float]], f"The checkpoint of {path}")
+        return cls(path, table, plan, curve or metrics.read(directory.metrics, notes))
 
     @property
     def couplings(self) -> dict[str, float]:
-        """Settings of the target that training may change, in which runs of a family differ."""
+        """Settings of the target that training may change, in which runs of a figure differ."""
         if self.plan is None:
             return {}
         names = self.plan.target.build().couplings
         return {name: value for name, value in dataclasses.asdict(self.plan.target).items() if name in names}
 
     @property
-    def label(self) -> str:
-        """The couplings; the directory of a run that has none."""
-        theory = None if self.plan is None else self.plan.theory
-        named = (f"{symbol(theory, name)} = {value:g}" for name, value in self.couplings.items())
-        return ", ".join(named) or self.path.resolve().name
-
-    @property
-    def family(self) -> Family:
-        """Runs of the same layers on targets that differ in nothing but couplings are shown together."""
+    def what(self) -> tuple[str, str]:
+        """What was trained, as the name of a figure and in words."""
         if self.plan is None:
-            layers = str(self.table.get("trajectory", "layers made in Python"))
-            return Family(layers, layers, self.path.resolve().name)
-        theory, target = self.plan.theory, dataclasses.asdict(self.plan.target)
-        usual = {field.name: field.default for field in dataclasses.fields(self.plan.target)}
-        sizes = [
-            "×".join(map(str, value)) if isinstance(value, tuple) else f"{symbol(theory, name)} = {value}"
-            for name, value in target.items()
-            if name not in self.couplings and (value if isinstance(value, tuple) else value != usual[name])
-        ]
-        name, number = self.plan.architecture.name, self.plan.architecture.leapfrog_steps
-        return Family(f"{name}-{number}", f"{number} {name} layers", ", ".join(sizes) or theory.name)
-
-    @property
-    def loss(self) -> str:
-        """What was minimised, in words."""
-        known = registry.losses().get(str(self.table.get("loss")))
-        return "L is a loss of one's own" if known is None else "L = " + re.sub(r"_(\w+)", r"_{\1}", known.meaning)
+            name = self.path.resolve().name
+            return name, f"{self.table.get('trajectory', 'layers made in Python')}, {name}"
+        kind, target = self.plan.architecture, dataclasses.asdict(self.plan.target)
+        sizes = ["x".join(map(str, value)) for value in target.values() if isinstance(value, tuple) and value]
+        place = "-".join(sizes) or self.plan.theory.name
+        words = f"{kind.meaning.partition(',')[0]}, {kind.leapfrog_steps} layers, {place.replace('x', '×')}"
+        return f"{kind.name}-{kind.leapfrog_steps}-{place}", words
 
 
-def training_charts(paths: Sequence[Path]) -> list[Chart]:
-    """Loss, acceptance, tunnelling, couplings and learning rate against the training step."""
-    families: dict[Family, list[Training]] = {}
+def training_pictures(paths: Sequence[Path]) -> list[Picture | str]:
+    """Loss, acceptance, tunnelling and what was scheduled against the training step; runs alike in one figure."""
+    found: dict[tuple[str, str], list[Training]] = {}
     for training in map(Training.open, paths):
-        families.setdefault(training.family, []).append(training)
-    return [_chart(family, trainings) for family, trainings in families.items()]
+        found.setdefault(training.what, []).append(training)
+    return [_picture(*what, trainings) for what, trainings in found.items()]
 
 
-def _chart(family: Family, trainings: list[Training]) -> Chart:
+def _picture(name: str, words: str, trainings: list[Training]) -> Picture | str:
     trainings = sorted(trainings, key=lambda training: tuple(training.couplings.values()))
-    found = Counter(training.label for training in trainings)
-    labels = [
-        training.label if found[training.label] == 1 else f"{training.label}, {training.path.resolve().name}"
-        for training in trainings
-    ]
     theory = None if trainings[0].plan is None else trainings[0].plan.theory
-    scheduled = dict.fromkeys(("gamma", *trainings[0].couplings))
-    curves = {
-        "loss": "loss L",
-        "acceptance": "acceptance A",
-        _TUNNELLING: "tunnelling rate",
-        **{name: f"{'γ' if name == 'gamma' else symbol(theory, name)}_{{t}}" for name in scheduled},
-        "rate": "learning rate",
-    }
-    panels: list[Panel] = []
-    constant: list[str] = []
-    for name, label in curves.items():
-        series = [
-            Series(
-                title, [row["step"] for row in training.rows], [row.get(name) for row in training.rows], "line", colour
-            )
-            for title, training, colour in zip(labels, trainings, itertools.cycle(_COLOURS), strict=False)
-        ]
-        values = {value for one in series for value in one.y if value is not None}
-        # What is set, and stays as it is, is said in the caption.
-        if len(values) == 1 and name in (*scheduled, "rate"):
-            constant.append(f"{label.removesuffix('_{t}')} = {values.pop():g}")
-        elif values:
-            panels.append(Panel("training step", label, series, x_log=True))
-    return Chart(
-        f"training-{family.name}-{family.where.replace('×', 'x')}",
-        f"Training of {family.layers}, {family.where}",
-        _caption(dict(zip(labels, trainings, strict=True)), constant),
-        panels,
-        columns=3,
+    scheduled = {"gamma": "γ"} | {coupling: symbol(theory, coupling) for coupling in trainings[0].couplings}
+    curves = {"loss": "loss L", "acceptance": "acceptance A", "tunnelling_rate": "tunnelling rate"}
+    curves |= {coupling: f"{label}_{{t}}" for coupling, label in scheduled.items()}
+    values = {curve: {row[curve] for one in trainings for row in one.rows if curve in row} for curve in curves}
+    # What is set, and stays as it is, needs no panel.
+    drawn = [curve for curve in curves if len(values[curve]) > (curve in scheduled)]
+    if not drawn:
+        return f"Training of {words}: there is nothing to draw yet."
+    figure, axes = panels(-(-len(drawn) // _COLUMNS), min(_COLUMNS, len(drawn)), 3.6, 2.7)
+    places = {couplings: place for place, couplings in enumerate(dict.fromkeys(_key(one) for one in trainings))}
+    colours = mpl.colormaps["viridis"](np.linspace(0, 0.85, len(places)))
+    for axis, curve in zip(axes.flat, drawn, strict=False):
+        styles = {key: itertools.cycle(("-", "--", ":", "-.")) for key in places}
+        for one in trainings:
+            x, y = [row["step"] for row in one.rows], [row.get(curve, np.nan) for row in one.rows]
+            style = {"color": colours[places[_key(one)]], "linestyle": next(styles[_key(one)]), "linewidth": 1.1}
+            axis.plot(x, y, label=mathtext(_label(one, trainings)), **style)
+        axis.set_xscale("log")
+        axis.set_xlabel("training step")
+        axis.set_ylabel(mathtext(curves[curve]))
+    for axis in axes.flat[len(drawn) :]:
+        axis.set_visible(False)
+    add_legend(figure)
+    losses = [registry.losses().get(str(one.table.get("loss"))) for one in trainings]
+    said = dict.fromkeys("a loss of one's own" if loss is None else loss.meaning for loss in losses)
+    caption = (
+        f"L = {'; '.join(said)}, averaged over the batch; A is the probability that a proposal is accepted. Later points "
+        "are averages over the steps since the one before."
     )
+    return Picture(f"training-{name}", f"Training of {words}", caption, figure)
 
 
-def _caption(trainings: dict[str, Training], constant: Sequence[str]) -> str:
-    losses = dict.fromkeys(training.loss for training in trainings.values())
-    sentences = [
-        f"{'; '.join(losses)}, averaged over the batch. A: the probability that a proposal is accepted.",
-        "Averages over the chunks of the runs."
-        if any(_OF_CHUNKS in row for training in trainings.values() for row in training.rows)
-        else "Every step up to the hundredth; later averages since the point before, over 200 steps at most.",
-    ]
-    if constant:
-        sentences.append(f"Throughout: {', '.join(constant)}.")
-    if any(_TUNNELLING in row for training in trainings.values() for row in training.rows):
-        sentences.append("The tunnelling rate is the fraction of chains that changed their sector or mode in a step.")
-    if later := [label for label, training in trainings.items() if training.table.get("model")]:
-        sentences.append(f"From parameters trained before: {', '.join(later)}.")
-    return " ".join(sentences)
+def _key(training: Training) -> tuple[float, ...]:
+    return tuple(training.couplings.values())
+
+
+def _label(training: Training, beside: Sequence[Training]) -> str:
+    """The couplings; and the directory where they do not tell."""
+    theory = None if training.plan is None else training.plan.theory
+    words = [f"{symbol(theory, name)} = {value:g}" for name, value in training.couplings.items()]
+    if not words or sum(_key(other) == _key(training) for other in beside) > 1:
+        words.append(training.path.resolve().name)
+    return ", ".join(words)

@@ -14,10 +14,9 @@ from dlhmc.machine import processes
 from dlhmc.plans.comparing import ComparePlan
 from dlhmc.plans.training import TrainPlan
 from dlhmc.report.command import report
-from dlhmc.report.comparisons import ComparedRun
+from dlhmc.report.compared import ComparedRun, Family, headline
 from dlhmc.report.costs import cost_table
 from dlhmc.report.curves import read_curves
-from dlhmc.report.families import Family
 from dlhmc.report.figures import grouped
 from dlhmc.runs.directory import RunDirectory, new_run, old_run, open_run
 from dlhmc.runs.loop import PLAIN, ExecutionOptions
@@ -95,11 +94,11 @@ def _run(study: Study, plans: Plans, path: Path, console: Console, *, quiet: boo
             shown.print(f"go on with  dlhmc resume {path}", markup=False, highlight=False, soft_wrap=True)
             return code
     compared = {part.row: ComparedRun.open(path / part.name) for part, _ in plans if part.kind == "compare"}
-    families = grouped(list(compared.values()), ())
+    families = grouped(list(compared.values()))
     _write_costs(study, compared, families[0][0].moves, path / TABLES)
     report([path], path / REPORT, shown, None if study.curves is None else Path(study.curves))
     for figures, family in families:
-        if (answer := figures.headline(family.last)) is not None:
+        if (answer := headline(family.last, figures.judge, figures.moves)) is not None:
             shown.print(answer, highlight=False, markup=False)
     return ExitCode.OK
 
