@@ -2,18 +2,17 @@
 
 import dataclasses
 import functools
-import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 from numpy.typing import NDArray
 
-from dlhmc.comparison.command import RESULTS, open_results
+from dlhmc.comparison.command import open_results
 from dlhmc.comparison.results import Entry, Quantity, Results, in_time, ratio
 from dlhmc.comparison.table import shown
 from dlhmc.errors import UserError
+from dlhmc.models.architecture import Architecture
 from dlhmc.report.curves import Curve
 from dlhmc.runs.describe import known_theory, symbol, target_in_words
 from dlhmc.settings import picked
@@ -23,6 +22,7 @@ from dlhmc.theories import registry
 from dlhmc.theories.contract import Theory
 
 Cost = Callable[[Entry], Quantity]
+_KINDS = ("hmc", "model", "move", "exact")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,11 +36,6 @@ class ComparedRun:
     def open(cls, path: Path) -> "ComparedRun":
         """What `dlhmc compare` left in a directory."""
         return cls(path, open_results(path))
-
-    @property
-    def name(self) -> str:
-        """That of the directory."""
-        return self.path.resolve().name
 
     @property
     def theory(self) -> Theory | None:
@@ -68,35 +63,25 @@ class ComparedRun:
         """A quantity in the notation of the field."""
         return symbol(self.theory, name)
 
-    def of_kind(self, kind: str) -> list[Entry]:
-        """Its samplers of one kind."""
-        return [entry for entry in self.results.entries if entry.kind == kind]
-
     def best(self, kind: str, cost: Cost = in_time) -> Entry | None:
         """The cheapest of a kind; what has not been measured counts with its lower limit."""
-        return cheapest(self.of_kind(kind), cost)
+        return cheapest([entry for entry in self.results.entries if entry.kind == kind], cost)
 
-    def contenders(self, moves: str) -> dict[str, Entry]:
+    @functools.cached_property
+    def contenders(self) -> dict[str, Entry]:
         """The best HMC in time, and the best of each kind of learned samplers."""
-        best = {name: cheapest(entries, in_time) for name, entries in groups([self], moves).items()}
+        best = {name: cheapest(entries, in_time) for name, entries in groups([self]).items()}
         return {name: entry for name, entry in best.items() if entry and entry.kind in ("hmc", "model")}
 
     def history(self, entry: Entry, name: str) -> NDArray[Any]:
         """An observable of a sampler, [trajectory, chain]."""
         file = self.path / entry.history
         try:
-            if not file.resolve().is_relative_to(self.path.resolve()):
-                raise ValueError("it is not in the directory of the comparison")
             if fingerprint(file) != entry.history_sha256:
                 raise ValueError("it is not what was saved (SHA-256)")
-            history = Archive(file).read(name)
+            return Archive(file).read(name)
         except (OSError, ValueError) as error:
             raise UserError(f"{file} is missing or damaged: {error}.") from None
-        if history.shape != (entry.trajectories, self.results.chains):
-            raise UserError(f"{file} is damaged: '{name}' has the shape {history.shape}.")
-        if not history.size or not np.isfinite(history).all():
-            raise UserError(f"{file} is damaged, or the comparison was stopped too early: '{name}' has no numbers.")
-        return history
 
 
 def cheapest(entries: Iterable[Entry], cost: Cost) -> Entry | None:
@@ -105,22 +90,19 @@ def cheapest(entries: Iterable[Entry], cost: Cost) -> Entry | None:
     return min(known, key=lambda entry: cost(entry).figure or 0.0, default=None)
 
 
-def group_of(entry: Entry, moves: str) -> str:
-    """What samplers such as this are called; `moves` is what HMC with the theory's own moves is."""
-    if entry.kind != "model":
-        return {"hmc": "HMC", "move": moves}.get(entry.kind, "exact draws")
-    if entry.model is None:
-        return entry.name
-    known = registry.architectures().get(entry.network or "")
-    words = "trained" if known is None else known.meaning.partition(",")[0]
-    return f"{words} in turn with HMC" if entry.integrator else f"{words}, {entry.leapfrog_steps} layers"
+def group_of(entry: Entry) -> str:
+    """What samplers such as this are called."""
+    if entry.kind != "model" or entry.model is None:
+        return entry.name if entry.integrator is None else "HMC" + "".join(entry.name.partition(" + ")[1:])
+    known = registry.architectures().get(entry.network or "", Architecture)
+    return f"{known.words} in turn with HMC" if entry.integrator else f"{known.words}, {entry.leapfrog_steps} layers"
 
 
 def in_words(entry: Entry) -> str:
     """A sampler for a reader who does not know the short names."""
     if entry.kind == "model" and entry.model is not None:
         hmc = f" of length {entry.length:g}" if entry.integrator and entry.length else ""
-        return f"{group_of(entry, '')}{hmc} ({Path(entry.model).name})"
+        return f"{group_of(entry)}{hmc} ({Path(entry.model).name})"
     if entry.integrator is None or entry.length is None:
         return entry.name
     moves = entry.name.partition(" + ")[2]
@@ -128,21 +110,21 @@ def in_words(entry: Entry) -> str:
     return f"{words}, {moves}" if moves else words
 
 
-def groups(runs: Sequence[ComparedRun], moves: str) -> dict[str, list[Entry]]:
+def groups(runs: Sequence[ComparedRun]) -> dict[str, list[Entry]]:
     """All samplers by what they are called: HMC first, learned ones next."""
     found: dict[str, list[Entry]] = {}
-    for kind in ("hmc", "model", "move", "exact"):
-        for entry in (entry for run in runs for entry in run.of_kind(kind)):
-            found.setdefault(group_of(entry, moves), []).append(entry)
+    for entry in sorted((one for run in runs for one in run.results.entries), key=lambda one: _KINDS.index(one.kind)):
+        found.setdefault(group_of(entry), []).append(entry)
     return found
 
 
-def headline(run: ComparedRun, judge: str, moves: str) -> str | None:
+def headline(run: ComparedRun) -> str | None:
     """Who won, and by how much; None where nothing is known."""
     trained, hmc = run.best("model"), run.best("hmc")
     own = trained or hmc
     if own is None:
         return None
+    judge = run.slow[0].replace("_", " ")
     said = [f"On {run.where} an independent {judge} costs {in_words(own)} {_needs(own)}."]
     if trained and hmc:
         gain = trained.gain_in_time
@@ -150,15 +132,17 @@ def headline(run: ComparedRun, judge: str, moves: str) -> str | None:
         verdict = "The trained sampler won" if won else "The trained sampler lost" if lost else "It is open who wins"
         said = [
             f"{verdict} on {run.where}: an independent {judge} costs {in_words(trained)} {_needs(trained)}, and the best "
-            f"HMC ({in_words(hmc)}) {_needs(hmc)}.",
-            f"HMC takes {_times(gain, 'long')} as the trained sampler, {_times(trained.gain_in_steps, 'many leapfrog steps')}, "
-            f"and for the slowest of all observables {_times(trained.gain_for_all, 'long')}.",
+            f"HMC ({in_words(hmc)}) {_needs(hmc)}."
         ]
-    for kind, name in (("move", moves), ("exact", "Drawing exact configurations")):
-        if (other := run.best(kind)) is not None:
-            said.append(f"{name} takes {_say(other.seconds_per_independent, 1e3)} ms.")
-    limits = "More or less than: limits at 95 %." if any(" than " in sentence for sentence in said) else ""
-    return " ".join([*said, limits]).rstrip()
+        gains = {"in time": gain, "in leapfrog steps": trained.gain_in_steps}
+        gains["in time for the slowest of all observables"] = trained.gain_for_all
+        factors = [f"{_factor(gain)} {what}" for what, gain in gains.items() if shown(gain)]
+        said += [f"That is a factor of {', '.join(factors)}."] if factors else []
+    for other in filter(None, map(run.best, ("move", "exact"))):
+        said.append(f"For comparison, {in_words(other)}: {_say(other.seconds_per_independent, 1e3)} ms.")
+    if any(" than " in sentence for sentence in said):
+        said.append("More or less than: limits at 95 %.")
+    return " ".join(said)
 
 
 def _needs(entry: Entry) -> str:
@@ -166,16 +150,17 @@ def _needs(entry: Entry) -> str:
     return f"{steps}{_say(entry.seconds_per_independent, 1e3)} ms"
 
 
-def _times(gain: Quantity, unit: str) -> str:
-    """A factor, that of the smaller over the larger turned round."""
-    if gain.upper is None or gain.upper > 1:
-        return f"{_say(gain)} times as {unit}"
-    turned = Quantity(lower=1 / gain.upper) if gain.value is None else ratio(Quantity(1.0, 0.0), gain)
-    return f"{_say(turned)} times less"
+def _factor(gain: Quantity) -> str:
+    """By how much more HMC costs; what is smaller than 1 is turned round."""
+    if gain.figure is None and gain.upper is not None and gain.upper < 1:
+        return f"{_say(Quantity(lower=1 / gain.upper))} for HMC"
+    if gain.value is not None and gain.value < 1:
+        return f"{_say(ratio(Quantity(1.0, 0.0), gain))} for HMC"
+    return _say(gain)
 
 
 def _say(quantity: Quantity, factor: float = 1.0) -> str:
-    return shown(quantity, factor).replace("> ", "more than ").replace("< ", "less than ") or "an unknown number of"
+    return shown(quantity, factor).replace("> ", "more than ").replace("< ", "less than ")
 
 
 class Family(NamedTuple):
@@ -192,47 +177,24 @@ class Family(NamedTuple):
         """The one that is looked at more closely."""
         return self.runs[-1]
 
-    @property
-    def judge(self) -> str:
-        """The observable whose autocorrelation counts, in the notation of the field."""
-        return self.last.symbol(self.last.slow[0]) if self.last.slow else ""
+    def symbol(self, name: str | None) -> str:
+        """A quantity in the notation of the field."""
+        return self.last.symbol(name or "")
 
     def at(self, run: ComparedRun) -> float:
         """Where a comparison stands on the axis."""
         return float(run.results.target[self.axis]) if self.axis else 0.0
 
 
-def families(
-    runs: Sequence[ComparedRun],
-    axis: str | None,
-    alike: Callable[[ComparedRun, ComparedRun, str | None], bool],
-    curves: Sequence[Curve],
-) -> list[Family]:
-    """Comparisons along the axis, or along the setting that varies most if None."""
-    axis = axis or _most_varied([run.results.target for run in runs])
-    found: list[list[ComparedRun]] = []
-    for run in runs:
-        same = next((group for group in found if alike(group[0], run, axis)), None)
-        if same is None:
-            found.append(same := [])
-        same.append(run)
-    made = []
-    for group in found:
-        fitting = [curve for curve in curves if curve.holds_for(group[0].results.target, axis)]
-        family = Family(group, axis, fitting)
-        made.append(family._replace(runs=sorted(group, key=family.at)))
-    return made
-
-
 def differ_only_in(one: ComparedRun, other: ComparedRun, axis: str | None) -> bool:
     """Whether the targets of two comparisons are the same but for a setting."""
-    described = [json.dumps({**run.results.target, axis: None}, sort_keys=True) for run in (one, other)]
-    return described[0] == described[1]
+    first, second = ([(k, v) for k, v in run.results.target.items() if k != axis] for run in (one, other))
+    return first == second
 
 
-def _most_varied(targets: Sequence[Mapping[str, Any]]) -> str | None:
+def most_varied(runs: Sequence[ComparedRun]) -> str | None:
     """The setting, a number in all of them, that has the most different values."""
+    targets = [run.results.target for run in runs]
     numbers = (name for name in targets[0] if all(isinstance(target.get(name), int | float) for target in targets))
     varied = {name: len({target[name] for target in targets}) for name in numbers}
-    most = max(varied, key=varied.__getitem__, default=None)
-    return None if most is None or varied[most] == 1 else most
+    return max((name for name in varied if varied[name] > 1), key=varied.__getitem__, default=None)

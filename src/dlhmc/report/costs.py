@@ -4,6 +4,8 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from matplotlib.figure import Figure
+
 from dlhmc.comparison.results import NOTHING, Entry, Quantity, in_steps, in_time, work_of
 from dlhmc.comparison.table import LEGEND, by_cost, sections, shown
 from dlhmc.report.compared import ComparedRun, Cost, Family, cheapest, groups, in_words
@@ -14,7 +16,6 @@ from dlhmc.statistics.autocorrelation import autocorrelation_function
 _MOST_LAGS = 200
 _MOST_PANELS = 4
 _LONGEST_ROW = 38
-_ROW = 0.34
 
 
 class Axis(NamedTuple):
@@ -22,8 +23,7 @@ class Axis(NamedTuple):
 
     of: Cost
     label: str
-    factor: float = 1.0
-    is_log: bool = True
+    is_cost: bool = True
 
 
 def _costs(family: Family) -> list[Axis]:
@@ -31,91 +31,93 @@ def _costs(family: Family) -> list[Axis]:
         return lambda entry: entry.work_per_independent.get(name, NOTHING)
 
     names = work_of([entry for run in family.runs for entry in run.results.entries])
+    steps = Axis(in_steps, f"N_{{LF}} τ_{{int}}({family.symbol(family.last.slow[0])})")
     return [
-        Axis(in_steps, f"N_{{LF}} τ_{{int}}({family.judge})"),
-        Axis(in_time, "milliseconds", 1e3),
-        *(Axis(work(name), family.last.symbol(name)) for name in names),
+        steps,
+        Axis(lambda entry: in_time(entry).times(1e3), "milliseconds"),
+        *(Axis(work(name), family.symbol(name)) for name in names),
     ]
 
 
-def cost_picture(family: Family, judge: str, moves: str) -> Picture:
+def cost_picture(family: Family) -> Picture:
     """In leapfrog steps, in time and in work."""
     caption = (
-        f"Leapfrog steps: those of τ_{{int}} trajectories, τ_{{int}} that of {family.judge}; a step of the Omelyan "
-        "integrator has two forces and counts once. Time, of one chain, and work: those of 2τ_{int} trajectories, compiling "
-        "excluded. Arrows: only a lower limit (95 %) is known. Lines: the cheapest of each kind."
+        "Leapfrog steps of τ_{int} trajectories, where one of the Omelyan integrator has two forces and counts once. Time, "
+        "of one chain, and work of 2τ_{int} trajectories, compiling excluded. Lines: the cheapest of each kind. Arrows: "
+        "only a lower limit (95 %) is known. Grey: from elsewhere, for reference."
     )
-    caption += " Grey: from elsewhere, for reference." if family.curves else ""
-    return _picture("cost", f"Cost of an independent {judge}", caption, family, _costs(family), moves)
+    return Picture("cost", "Cost of an independent configuration", caption, _draw(family, _costs(family)))
 
 
-def deviations_picture(family: Family, moves: str) -> Picture | str:
+def deviations_picture(family: Family) -> Picture | str:
     """How far the samplers are from exact results."""
 
     def pull(name: str) -> Cost:
         return lambda entry: Quantity(entry.observables[name]["z"], 1.0)
 
-    known = [Axis(pull(name), f"{family.last.symbol(name)}, in σ", is_log=False) for name in family.last.results.exact]
+    known = [Axis(pull(name), f"{family.symbol(name)}, in σ", is_cost=False) for name in family.last.results.exact]
+    if not known:
+        return "No exact results are known for this target."
     caption = "Measured minus exact in units of the error, which is honest but large for a frozen sampler."
-    title = "Observables against exact results"
-    return _picture("observables", title, caption, family, known, moves) if known else "No exact result is known."
+    return Picture("observables", "Observables against exact results", caption, _draw(family, known))
 
 
-def _picture(name: str, title: str, caption: str, family: Family, axes: Sequence[Axis], moves: str) -> Picture:
-    """Against the setting in which comparisons differ; of a single one, a row for each sampler."""
-    everyone = groups(family.runs, moves)
-    learned = iter([(colour, marker) for marker in "Ds<>" for colour in COLOURS])
+def _draw(family: Family, axes: Sequence[Axis]) -> Figure:
+    """Against the setting in which comparisons differ; of a single one, a row for each sampler, the cheapest first."""
+    in_rows, run, learned = len(family.runs) == 1, family.last, iter(COLOURS)
     fixed = {"hmc": (BLUE, "o"), "move": (BLACK, "^"), "exact": (GREEN, "v")}
-    looks = {group: fixed.get(found[0].kind) or next(learned) for group, found in everyone.items()}
-    in_rows = len(family.runs) == 1
-    rows = [entry for entry in by_cost(family.last.results.entries) if entry.status != "dropped"] if in_rows else []
-    shape = (1, len(axes)) if in_rows else (-(-len(axes) // 2), min(2, len(axes)))
-    height = _ROW * (len(rows) + len(family.curves)) + 1.3 if in_rows else 3.2
-    figure, drawn = panels(*shape, 9.2 / max(2, shape[1]), height, sharey=in_rows)
-    for panel, axis in zip(drawn.flat, axes, strict=False):
-        for group, (colour, marker) in looks.items():
-            style: dict[str, Any] = {"label": mathtext(group), "color": colour, "marker": marker}
+    rows = [entry for entry in by_cost(run.results.entries) if entry.status != "dropped"]
+    others = {c.name: c.y[c.x.index(family.at(run))] for c in family.curves if family.at(run) in c.x}
+    names = [mathtext(textwrap.fill(name, _LONGEST_ROW)) for name in [*map(in_words, rows), *others]]
+    columns, height = (len(axes), 0.34 * len(names) + 1.3) if in_rows else (2, 3.2)
+    figure, drawn = panels(len(axes), columns, 9.2 / columns, height, sharey=in_rows)
+    for group, entries in groups(family.runs).items():
+        colour, marker = fixed.get(entries[0].kind) or (next(learned), "D")
+        style: dict[str, Any] = {"label": mathtext(group), "color": colour, "marker": marker}
+        for panel, (of, _, is_cost) in zip(drawn, axes, strict=True):
             if in_rows:
-                points = [(row, axis.of(entry)) for row, entry in enumerate(rows) if entry in everyone[group]]
-                mark(panel, points, axis.factor, in_rows=True, linestyle="none", **style)
+                found: list[tuple[float, Entry]] = [(row, entry) for row, entry in enumerate(rows) if entry in entries]
             else:
-                best = [(family.at(run), cheapest(groups([run], moves).get(group, ()), axis.of)) for run in family.runs]
-                points = [(place, axis.of(entry)) for place, entry in best if entry is not None]
-                mark(panel, points, axis.factor, **style)
-        if axis.is_log:
-            (panel.set_xscale if in_rows else panel.set_yscale)("log")
-        label, along = mathtext(axis.label), mathtext(family.last.symbol(family.axis or ""))
-        panel.set(xlabel=label) if in_rows else panel.set(xlabel=along, ylabel=label)
-        names = list(map(in_words, rows))
-        for curve in family.curves if axis.of is in_steps else ():
-            style = {"color": GREY, "linestyle": "--" if curve.dashed else "-", "label": mathtext(curve.name)}
-            if not in_rows:
-                panel.plot(curve.x, curve.y, **style)
-            elif (place := family.at(family.last)) in curve.x:
-                panel.plot(curve.y[curve.x.index(place)], len(names), "s", color=GREY)
-                names.append(curve.name)
+                best = [cheapest(groups([one]).get(group, ()), of if is_cost else in_time) for one in family.runs]
+                found = [(family.at(one), entry) for one, entry in zip(family.runs, best, strict=True) if entry]
+            line = "-" if is_cost and not in_rows else "none"
+            mark(panel, [(place, of(entry)) for place, entry in found], in_rows=in_rows, linestyle=line, **style)
+    for panel, axis in zip(drawn, axes, strict=True):
+        scale, label = "log" if axis.is_cost else "linear", mathtext(axis.label)
         if in_rows:
-            texts = [mathtext(textwrap.fill(name, _LONGEST_ROW)) for name in names]
-            panel.set_yticks(range(len(names)), texts, fontsize=8)
-            panel.set_ylim(len(names) - 0.4, -0.6)
+            panel.set(xscale=scale, xlabel=label, ylim=(len(names) - 0.4, -0.6))
+            panel.set_yticks(range(len(names)), names, fontsize=8)
+        else:
+            panel.set(yscale=scale, ylabel=label, xlabel=mathtext(family.symbol(family.axis)))
+    if axes[0].of is in_steps and in_rows:
+        drawn[0].plot([*others.values()], range(len(rows), len(names)), "s", color=GREY)
+    elif axes[0].of is in_steps:
+        for curve in family.curves:
+            line = "--" if curve.dashed else "-"
+            drawn[0].plot(curve.x, curve.y, line, color=GREY, label=mathtext(curve.name))
     add_legend(figure)
-    return Picture(name, title, caption, figure)
+    return figure
 
 
-def autocorrelation_picture(run: ComparedRun, moves: str) -> Picture:
+def autocorrelation_picture(run: ComparedRun) -> Picture:
     """ρ(t) of what moves slowly, with the windows at which the sums for τ_int end."""
-    slow = run.slow[:_MOST_PANELS]
-    figure, axes = panels(-(-len(slow) // 2), min(2, len(slow)), height=2.8)
-    for axis, name in zip(axes.flat, slow, strict=False):
+    slow, contenders = run.slow[:_MOST_PANELS], run.contenders
+    figure, axes = panels(len(slow), min(2, len(slow)), 4.6, 2.8)
+    for axis, name in zip(axes, slow, strict=True):
+        windows = {title: int(entry.tau_int[name]["window"] or 0) for title, entry in contenders.items()}
+        longest = max(
+            [window for title, window in windows.items() if contenders[title].kind == "model"], default=_MOST_LAGS
+        )
         mean = None if run.target is None else run.target.slow.get(name)
-        for (title, entry), colour in zip(run.contenders(moves).items(), (BLUE, *COLOURS * 3), strict=False):
-            history, window = run.history(entry, name).astype(float), int(entry.tau_int[name]["window"] or 0)
-            reach = min(_MOST_LAGS, max(2 * window, 20), len(history) // 2 - 1)
-            found = autocorrelation_function(history, mean, max_lag=reach)
-            rho, error = found.rho, found.error
-            axis.plot(rho, color=colour, label=mathtext(title))
-            axis.fill_between(range(len(rho)), rho - error, rho + error, color=colour, alpha=0.25, linewidth=0)
-            axis.plot([window][: window < len(rho)], rho[window : window + 1], "v", color=colour)
+        for (title, entry), colour in zip(contenders.items(), (BLUE, *COLOURS), strict=False):
+            history, window = run.history(entry, name).astype(float), windows[title]
+            lags = min(_MOST_LAGS, max(2 * longest, 20), len(history) // 2 - 1)
+            found = autocorrelation_function(history, mean, max_lag=lags)
+            axis.plot(found.rho, color=colour, label=mathtext(title))
+            axis.fill_between(
+                range(lags + 1), found.rho - found.error, found.rho + found.error, color=colour, alpha=0.25
+            )
+            axis.plot([window][: window <= lags], found.rho[window : window + 1], "v", color=colour)
         axis.set(xlabel="lag t (trajectories)", ylabel=mathtext(f"ρ(t) of {run.symbol(name)}"))
     add_legend(figure)
     caption = (
@@ -125,33 +127,25 @@ def autocorrelation_picture(run: ComparedRun, moves: str) -> Picture:
     return Picture("autocorrelation", f"Autocorrelation, {run.where}", caption, figure)
 
 
-def cost_table(family: Family, moves: str, column: str = "", rows: Sequence[str] = ()) -> Table:
+def cost_table(family: Family, column: str = "", rows: Sequence[str] = ()) -> Table:
     """One row for each comparison: the best of each kind, and the gains of the trained sampler.
 
     `rows` of a `column` are what comparisons are called, if not by their places on the axis.
     """
-    kinds = {"hmc": "HMC", "move": moves, "model": "trained"}
-    kinds = {kind: name for kind, name in kinds.items() if any(run.of_kind(kind) for run in family.runs)}
-    columns = [(kind, axis, f"{name}: {axis.label}") for axis in _costs(family) for kind, name in kinds.items()]
-    columns += [("model", Axis(lambda e: e.gain_in_steps, ""), "gain in steps")]
-    columns += [("model", Axis(lambda e: e.gain_in_time, ""), "gain in time")]
+    kinds = {"hmc": "HMC", "move": "moves", "model": "trained", "exact": "exact draws"}
+    kinds = {kind: name for kind, name in kinds.items() if any(run.best(kind) for run in family.runs)}
+    columns = [(kind, f"{name}: {axis.label}", axis) for axis in _costs(family) for kind, name in kinds.items()]
+    columns += [("model", "gain in steps", Axis(lambda entry: entry.gain_in_steps, "", False))]
+    columns += [("model", "gain in time", Axis(lambda entry: entry.gain_in_time, "", False))]
     cells = []
     for place, run in zip(rows or [f"{family.at(run):g}" for run in family.runs], family.runs, strict=True):
-        best = [
-            (
-                run.best(
-                    kind,
-                ),
-                axis,
-            )
-            for kind, axis, _ in columns
-        ]
-        cells.append([place, *("" if entry is None else shown(axis.of(entry), axis.factor) for entry, axis in best)])
+        best = [(run.best(kind, axis.of if axis.is_cost else in_time), axis) for kind, _, axis in columns]
+        cells.append([place, *("" if entry is None else shown(axis.of(entry)) for entry, axis in best)])
     caption = (
-        f"Cost of an independent configuration, N_{{LF}} τ_{{int}} that of {family.judge}, milliseconds those of one chain. "
-        "In each column the best of its kind. Gains: of the trained sampler over the best HMC. > and <: limits at 95 %."
+        "Cost of an independent configuration; milliseconds are those of one chain. In each column the best of its kind. "
+        "Gains: of the trained sampler over the best HMC. > and <: limits at 95 %."
     )
-    return Table(caption, (column or family.last.symbol(family.axis or ""), *(name for *_, name in columns)), cells)
+    return Table(caption, (column or family.symbol(family.axis), *(name for _, name, _ in columns)), cells)
 
 
 def all_tables(run: ComparedRun) -> list[Table]:

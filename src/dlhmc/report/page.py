@@ -4,12 +4,11 @@ Texts may come from the files of a stranger's run: they are escaped, and the pag
 elsewhere.
 """
 
-import dataclasses
 import functools
 import io
 import re
 from collections.abc import Sequence
-from importlib import resources
+from pathlib import Path
 from typing import NamedTuple
 
 import jinja2
@@ -18,7 +17,7 @@ from markupsafe import Markup, escape
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
-from dlhmc.storage import tables
+from dlhmc.storage.files import write_whole
 from dlhmc.storage.tables import SCRIPT, plain
 
 
@@ -32,8 +31,7 @@ class Picture(NamedTuple):
     figure: Figure
 
 
-@dataclasses.dataclass(frozen=True)
-class Table:
+class Table(NamedTuple):
     """Text in rows; the first column names the row."""
 
     caption: str
@@ -41,17 +39,6 @@ class Table:
     rows: Sequence[Sequence[str]]
     #: numbers of rows to look at first
     marked: Sequence[int] = ()
-
-    def markdown(self) -> str:
-        """For documents."""
-        return f"{tables.markdown(*self._plain())}\n\n{plain(self.caption)}\n"
-
-    def comma_separated(self) -> str:
-        """For spreadsheets."""
-        return tables.comma_separated(*self._plain())
-
-    def _plain(self) -> tuple[list[str], list[list[str]]]:
-        return [plain(name) for name in self.header], [[plain(cell) for cell in row] for row in self.rows]
 
 
 class Code(NamedTuple):
@@ -86,11 +73,19 @@ class Page(NamedTuple):
 
 def render(page: Page) -> str:
     """The page."""
-    return _template().render(page=page, style=_resource("page.css"))
+    return _template().render(page=page)
 
 
-def svg(figure: Figure, name: str) -> str:
-    """The figure as a file; the same numbers give the same text."""
+def save(figure: Figure, name: str, folder: Path) -> Path:
+    """Write a figure as PNG and SVG; the path of the first."""
+    folder.mkdir(parents=True, exist_ok=True)
+    write_whole(folder / f"{name}.svg", _svg(figure, name).encode())
+    figure.savefig(folder / f"{name}.png", dpi=130)
+    return folder / f"{name}.png"
+
+
+def _svg(figure: Figure, name: str) -> str:
+    """The same numbers give the same text."""
     buffer = io.StringIO()
     with mpl.rc_context({"svg.hashsalt": name}):
         FigureCanvasSVG(figure).print_svg(buffer, metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
@@ -99,7 +94,7 @@ def svg(figure: Figure, name: str) -> str:
 
 def _inline(picture: Picture) -> Markup:
     """The figure as an element, without names that parts of several figures have in common."""
-    text = svg(picture.figure, picture.name)
+    text = _svg(picture.figure, picture.name)
     element = re.sub(r' id="[A-Za-z0-9]+_\d+"', "", text[text.index("<svg") :])
     return Markup(element)  # noqa: S704 - Matplotlib has escaped it
 
@@ -110,15 +105,16 @@ def _html(text: str) -> Markup:
     return Markup(SCRIPT.sub(lambda found: f"<{tags[found[1]]}>{found[2]}</{tags[found[1]]}>", escape(text)))  # noqa: S704
 
 
-def _resource(name: str) -> str:
-    return resources.files("dlhmc.report").joinpath(name).read_text("utf-8")
-
-
 @functools.cache
 def _template() -> jinja2.Template:
+    loader = jinja2.PackageLoader("dlhmc.report", "")
     environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    kind = lambda block: type(block).__name__.lower()  # noqa: E731
-    environment.filters |= {"html": _html, "plain": plain, "inline": _inline, "kind": kind}
-    return environment.from_string(_resource("page.html.jinja"))
+    environment.filters |= {
+        "html": _html,
+        "plain": plain,
+        "inline": _inline,
+        "kind": lambda block: type(block).__name__,
+    }
+    return environment.get_template("page.html.jinja")

@@ -1,13 +1,10 @@
 """Figures of training runs."""
 
-import dataclasses
-import itertools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import matplotlib as mpl
-import numpy as np
 
 from dlhmc.plans.training import TrainPlan
 from dlhmc.report.page import Picture
@@ -20,7 +17,8 @@ from dlhmc.runs.settings import TrainAmounts
 from dlhmc.settings import converted, picked
 from dlhmc.theories import registry
 
-_COLUMNS = 3
+#: what is shown if it changes; couplings, too
+_CURVES = {"loss": "loss L", "acceptance": "acceptance A", "tunnelling_rate": "tunnelling rate", "gamma": "γ_{t}"}
 
 
 class Training(NamedTuple):
@@ -30,92 +28,59 @@ class Training(NamedTuple):
     table: dict[str, Any]
     #: None for objects that were made in Python
     plan: TrainPlan | None
-    rows: list[dict[str, Any]]
+    rows: list[dict[str, float]]
 
     @classmethod
     def open(cls, path: Path) -> "Training":
         """Finished or not."""
         directory, table = open_run("train", path)
         plan = None if is_of_objects(table) else TrainPlan.from_table(table, str(directory.config))
-        amounts = picked(TrainAmounts, table) if plan is None else plan.amounts
+        total = (picked(TrainAmounts, table) if plan is None else plan.amounts).total
         checkpoints = read_only_checkpoints(directory)
         step, notes = checkpoints.newest_notes()
-        require_newest(path, checkpoints.passed_over or directory.what_is_lost(step, amounts.total))
+        require_newest(path, checkpoints.passed_over or directory.what_is_lost(step, total))
         curve = converted(notes.get("curve", []), list[dict[str, float]], f"The checkpoint of {path}")
         return cls(path, table, plan, curve or metrics.read(directory.metrics, notes))
 
     @property
-    def couplings(self) -> dict[str, float]:
-        """Settings of the target that training may change, in which runs of a figure differ."""
+    def what(self) -> str:
+        """What was trained: runs alike are shown together."""
         if self.plan is None:
-            return {}
-        names = self.plan.target.build().couplings
-        return {name: value for name, value in dataclasses.asdict(self.plan.target).items() if name in names}
-
-    @property
-    def what(self) -> tuple[str, str]:
-        """What was trained, as the name of a figure and in words."""
-        if self.plan is None:
-            name = self.path.resolve().name
-            return name, f"{self.table.get('trajectory', 'layers made in Python')}, {name}"
-        kind, target = self.plan.architecture, dataclasses.asdict(self.plan.target)
-        sizes = ["x".join(map(str, value)) for value in target.values() if isinstance(value, tuple) and value]
-        place = "-".join(sizes) or self.plan.theory.name
-        words = f"{kind.meaning.partition(',')[0]}, {kind.leapfrog_steps} layers, {place.replace('x', '×')}"
-        return f"{kind.name}-{kind.leapfrog_steps}-{place}", words
+            return str(self.table.get("trajectory", "layers made in Python"))
+        kind, theory = self.plan.architecture, self.plan.theory
+        return f"{kind.words}, {kind.leapfrog_steps} layers, {theory.title or theory.name}"
 
 
 def training_pictures(paths: Sequence[Path]) -> list[Picture | str]:
-    """Loss, acceptance, tunnelling and what was scheduled against the training step; runs alike in one figure."""
-    found: dict[tuple[str, str], list[Training]] = {}
+    """Loss, acceptance, tunnelling and couplings against the training step."""
+    found: dict[str, list[Training]] = {}
     for training in map(Training.open, paths):
         found.setdefault(training.what, []).append(training)
-    return [_picture(*what, trainings) for what, trainings in found.items()]
+    return [_picture(what, trainings) for what, trainings in found.items()]
 
 
-def _picture(name: str, words: str, trainings: list[Training]) -> Picture | str:
-    trainings = sorted(trainings, key=lambda training: tuple(training.couplings.values()))
-    theory = None if trainings[0].plan is None else trainings[0].plan.theory
-    scheduled = {"gamma": "γ"} | {coupling: symbol(theory, coupling) for coupling in trainings[0].couplings}
-    curves = {"loss": "loss L", "acceptance": "acceptance A", "tunnelling_rate": "tunnelling rate"}
-    curves |= {coupling: f"{label}_{{t}}" for coupling, label in scheduled.items()}
-    values = {curve: {row[curve] for one in trainings for row in one.rows if curve in row} for curve in curves}
-    # What is set, and stays as it is, needs no panel.
-    drawn = [curve for curve in curves if len(values[curve]) > (curve in scheduled)]
-    if not drawn:
-        return f"Training of {words}: there is nothing to draw yet."
-    figure, axes = panels(-(-len(drawn) // _COLUMNS), min(_COLUMNS, len(drawn)), 3.6, 2.7)
-    places = {couplings: place for place, couplings in enumerate(dict.fromkeys(_key(one) for one in trainings))}
-    colours = mpl.colormaps["viridis"](np.linspace(0, 0.85, len(places)))
-    for axis, curve in zip(axes.flat, drawn, strict=False):
-        styles = {key: itertools.cycle(("-", "--", ":", "-.")) for key in places}
-        for one in trainings:
-            x, y = [row["step"] for row in one.rows], [row.get(curve, np.nan) for row in one.rows]
-            style = {"color": colours[places[_key(one)]], "linestyle": next(styles[_key(one)]), "linewidth": 1.1}
-            axis.plot(x, y, label=mathtext(_label(one, trainings)), **style)
-        axis.set_xscale("log")
-        axis.set_xlabel("training step")
-        axis.set_ylabel(mathtext(curves[curve]))
-    for axis in axes.flat[len(drawn) :]:
-        axis.set_visible(False)
+def _picture(what: str, trainings: Sequence[Training]) -> Picture | str:
+    plan = trainings[0].plan
+    couplings = () if plan is None else plan.target.build().couplings
+    labels = {name: f"{symbol(plan.theory if plan else None, name)}_{{t}}" for name in couplings} | _CURVES
+    values = {name: {row[name] for one in trainings for row in one.rows if name in row} for name in (*_CURVES, *labels)}
+    names = [name for name, found in values.items() if len(found) > 1]
+    if not names:
+        return f"Training of {what}: there is nothing to draw yet."
+    figure, axes = panels(len(names), min(3, len(names)), 3.6, 2.7)
+    colours = mpl.colormaps["viridis"].resampled(len(trainings) + 1).colors  # type: ignore[attr-defined]
+    for axis, name in zip(axes, names, strict=True):
+        for number, one in enumerate(trainings):
+            rows = [row for row in one.rows if name in row]
+            style = {"color": colours[number], "linestyle": ("-", "--", ":")[number % 3], "linewidth": 1.1}
+            x, y = [row["step"] for row in rows], [row[name] for row in rows]
+            axis.plot(x, y, label=mathtext(one.path.resolve().name), **style)
+        axis.set(xscale="log", xlabel="training step", ylabel=mathtext(labels[name]))
     add_legend(figure)
-    losses = [registry.losses().get(str(one.table.get("loss"))) for one in trainings]
-    said = dict.fromkeys("a loss of one's own" if loss is None else loss.meaning for loss in losses)
+    losses = {str(one.table.get("loss")): None for one in trainings}
+    meanings = [known.meaning if (known := registry.losses().get(name)) else "a loss of one's own" for name in losses]
     caption = (
-        f"L = {'; '.join(said)}, averaged over the batch; A is the probability that a proposal is accepted. Later points "
+        f"L = {'; '.join(meanings)}, averaged over the batch; A is the probability that a proposal is accepted. Later points "
         "are averages over the steps since the one before."
     )
-    return Picture(f"training-{name}", f"Training of {words}", caption, figure)
-
-
-def _key(training: Training) -> tuple[float, ...]:
-    return tuple(training.couplings.values())
-
-
-def _label(training: Training, beside: Sequence[Training]) -> str:
-    """The couplings; and the directory where they do not tell."""
-    theory = None if training.plan is None else training.plan.theory
-    words = [f"{symbol(theory, name)} = {value:g}" for name, value in training.couplings.items()]
-    if not words or sum(_key(other) == _key(training) for other in beside) > 1:
-        words.append(training.path.resolve().name)
-    return ", ".join(words)
+    return Picture(f"training-{trainings[0].path.resolve().name}", f"Training of {what}", caption, figure)

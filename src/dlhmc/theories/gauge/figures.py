@@ -15,20 +15,19 @@ class GaugeFigures(Figures):
     """Costs against β, and what was measured along the flow."""
 
     axis: ClassVar[str | None] = "beta"
-    moves: ClassVar[str] = "heat bath"
 
     def sampled(self, run: SampledRun) -> list[Block]:
         """t²E(t), t₀ where it passes 0.3; and the charge at the end of the flow, in four dimensions."""
-        summary = run.summary or {}
+        summary = run.summary
         if "flow_energy" not in summary:
             return []
         times, charged = run.notes["flow_times"], "flow_charge" in summary
         figure, axes = panels(1 + charged, 1, 8.0, 2.8)
-        energy = axes[0, 0]
+        energy = axes[0]
         for label, name, colour in (("clover", "", VERMILION), ("plaquette", "_plaquette", BLUE)):
             entry = summary[f"flow_energy{name}"]
             values = map(Quantity, entry["mean"], entry["error"])
-            mark(energy, list(zip(times, values, strict=True)), label=label, color=colour, marker="o")
+            mark(energy, zip(times, values, strict=True), label=label, color=colour, marker="o")
         energy.axhline(REFERENCE, color=GREY, linestyle="--", label=mathtext(f"t^{{2}}E = {REFERENCE}"))
         if (t0 := summary.get("derived", {}).get("t0")) is not None:
             energy.axvline(
@@ -40,7 +39,7 @@ class GaugeFigures(Figures):
         )
         if charged:
             label = f"Q at t/a^{{2}} = {times[-1]:g}"
-            plot_history(axes[1, 0], run.first_chain("flow_charge", (len(times) - 1,)), label)
+            plot_history(axes[1], run.first_chain("flow_charge", (len(times) - 1,)), label)
             caption += (
                 " Below, the charge of one chain at the end of the flow, which repeats until it is measured again."
             )

@@ -25,29 +25,23 @@ class SchwingerFigures(Figures):
     """Correlators with their fits; M_π against the mass, of all runs together."""
 
     axis: ClassVar[str | None] = "beta"
-    moves: ClassVar[str] = "HMC with hits"
-    judge: ClassVar[str] = "topological charge"
 
     def alike(self, one: ComparedRun, other: ComparedRun, axis: str | None) -> bool:
         """Lines of constant physics; what is on none, along β."""
         same = np.allclose(_physics(one), _physics(other), rtol=0, atol=_ALIKE)
         return bool(same) or super().alike(one, other, axis)
 
-    def layers(self, run: ComparedRun) -> list[Block]:
-        """Nothing: layers see no fermions."""
-        return []
-
     def sampled(self, run: SampledRun) -> list[Block]:
         """C(t) with errors, and A cosh(M(L/2 − t)) from where it was fitted."""
-        summary = run.summary or {}
+        summary = run.summary
         if "pion" not in summary:
             return []
         derived = summary.get("derived", {})
-        figure, axes = panels(1, 1, 8.0, 3.6)
+        figure, (axis,) = panels(1, 1, 8.0, 3.6)
         for name, colour in (("pion", VERMILION), ("eta", BLUE)):
             means, errors = (summary[name][key] for key in ("mean", "error"))
             points = [(t, Quantity(c, e)) for t, (c, e) in enumerate(zip(means, errors, strict=True)) if c > 0]
-            mark(axes[0, 0], points, label=mathtext(run.symbol(name)), color=colour, marker="o", linestyle="none")
+            mark(axis, points, label=mathtext(run.symbol(name)), color=colour, marker="o", linestyle="none")
             if f"{name}_mass" in derived:
                 mass, first = derived[f"{name}_mass"], int(derived[f"{name}_fit_from"]["mean"])
                 mean, weight = np.array(means)[first:], np.array(errors, float)[first:] ** -2
@@ -55,8 +49,8 @@ class SchwingerFigures(Figures):
                 shape = np.cosh(mass["mean"] * (len(means) - 1 - times))
                 amplitude = np.sum(weight * mean * shape) / np.sum(weight * shape**2)
                 label = mathtext(f"{run.symbol(f'{name}_mass')} = {shown_mean(mass)}")
-                axes[0, 0].plot(times, amplitude * shape, color=colour, label=label)
-        axes[0, 0].set(xlabel="t/a", ylabel="C(t)", yscale="log")
+                axis.plot(times, amplitude * shape, color=colour, label=label)
+        axis.set(xlabel="t/a", ylabel="C(t)", yscale="log")
         add_legend(figure)
         caption = "Correlators at zero momentum against the separation in time, symmetric about half the lattice."
         return [Picture(f"correlators-{run.name}", f"Mesons, {run.name}", caption, figure)]
@@ -65,7 +59,7 @@ class SchwingerFigures(Figures):
         """M_π/g against (m − m_c)/g, with g = 1/√β, beside the continuum."""
         points = []
         for run in runs:
-            described, derived = run.history.attributes, (run.summary or {}).get("derived", {})
+            described, derived = run.history.attributes, run.summary.get("derived", {})
             critical, mass = critical_mass(float(described["beta"])), derived.get("pion_mass")
             if critical is not None and mass is not None and mass["error"] is not None:
                 scale = float(described["beta"]) ** 0.5
@@ -74,12 +68,12 @@ class SchwingerFigures(Figures):
                 )
         if not points:
             return []
-        figure, axes = panels(1, 1, 8.0, 3.6)
+        figure, (axis,) = panels(1, 1, 8.0, 3.6)
         masses = np.linspace(0, 1.1 * max(place for place, _ in points), 100)
         curve = _CONTINUUM * masses ** (2 / 3)
-        axes[0, 0].plot(masses, curve, "--", color=GREY, label=mathtext("2.008 m^{2/3}"))
-        mark(axes[0, 0], points, label="measured", color=BLACK, marker="o", linestyle="none")
-        axes[0, 0].set(xlabel=mathtext("(m − m_{c})/g"), ylabel=mathtext("M_{π}/g"), xlim=(0.0, None))
+        axis.plot(masses, curve, "--", color=GREY, label=mathtext("2.008 m^{2/3}"))
+        mark(axis, points, label="measured", color=BLACK, marker="o", linestyle="none")
+        axis.set(xlabel=mathtext("(m − m_{c})/g"), ylabel=mathtext("M_{π}/g"), xlim=(0.0, None))
         add_legend(figure)
         caption = (
             "The pion mass against the mass of fermions, in units of g = 1/√β. At the bare mass m_{c}, known from large "

@@ -11,7 +11,7 @@ from rich.table import Table
 from dlhmc.errors import ExitCode
 from dlhmc.plans.sampling import SamplePlan
 from dlhmc.plans.training import TrainPlan
-from dlhmc.report.command import save
+from dlhmc.report.page import save
 from dlhmc.report.plots import draw_histories
 from dlhmc.runs.directory import RunDirectory, read_json
 from dlhmc.runs.summary import shown_mean, shown_time
@@ -53,7 +53,7 @@ def demo(out: Path, trajectories: int, steps: int, console: Console, settings: U
     console.print(_table(summaries, where))
     console.print("networks: HMC before training; that there is a way out of a sector they found by themselves")
     console.print("τ_int: trajectories until the charge is forgotten; 0.5 is that of independent draws")
-    picture = save("topology", draw_histories(chains, Q_Z), out)
+    picture = save(draw_histories(chains, Q_Z), "topology", out)
     console.print(f"picture: {picture}", highlight=False, soft_wrap=True)
     return ExitCode.OK
 
