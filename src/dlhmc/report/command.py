@@ -11,7 +11,7 @@ from dlhmc.errors import UserError
 from dlhmc.report.compared import ComparedRun, headline
 from dlhmc.report.costs import all_tables
 from dlhmc.report.curves import Curve, read_curves
-from dlhmc.report.figures import Figures, family_sections, grouped
+from dlhmc.report.figures import Figures, family_section, grouped
 from dlhmc.report.page import Block, Code, Page, Picture, Section, render, save
 from dlhmc.report.sampling import SampledRun, sampling_picture, sampling_table
 from dlhmc.report.training import training_pictures
@@ -49,8 +49,9 @@ def build_page(
         tables: list[Block] = []
         for figures, family in grouped(list(map(ComparedRun.open, runs["compare"])), curves):
             tell(f"drawing the comparison on {family.last.where} …")
-            sections += family_sections(figures, family)
-            answers += filter(None, [headline(family.last)])
+            if family.last.results.entries:
+                sections.append(family_section(figures, family))
+                answers += filter(None, [headline(family.last)])
             curves = [curve for curve in curves if curve not in family.curves]
             tables += [f"{run.where}: {warning}" for run in family.runs for warning in run.results.warnings]
             tables += [table for run in family.runs for table in all_tables(run)]

@@ -77,6 +77,8 @@ class ComparedRun:
         """An observable of a sampler, [trajectory, chain]."""
         file = self.path / entry.history
         try:
+            if not file.resolve().is_relative_to(self.path.resolve()):
+                raise ValueError("it is not in the directory of the comparison")
             if fingerprint(file) != entry.history_sha256:
                 raise ValueError("it is not what was saved (SHA-256)")
             return Archive(file).read(name)
@@ -138,8 +140,9 @@ def headline(run: ComparedRun) -> str | None:
         gains["in time for the slowest of all observables"] = trained.gain_for_all
         factors = [f"{_factor(gain)} {what}" for what, gain in gains.items() if shown(gain)]
         said += [f"That is a factor of {', '.join(factors)}."] if factors else []
-    for other in filter(None, map(run.best, ("move", "exact"))):
-        said.append(f"For comparison, {in_words(other)}: {_say(other.seconds_per_independent, 1e3)} ms.")
+    others = [other for kind in ("move", "exact") if (other := run.best(kind))]
+    beside = [f"{group_of(other)} {_say(other.seconds_per_independent, 1e3)} ms" for other in others]
+    said += [f"For comparison: {', '.join(beside)}."] if beside else []
     if any(" than " in sentence for sentence in said):
         said.append("More or less than: limits at 95 %.")
     return " ".join(said)
@@ -166,7 +169,7 @@ def _say(quantity: Quantity, factor: float = 1.0) -> str:
 class Family(NamedTuple):
     """Comparisons on targets that differ in one setting at most, in its order."""
 
-    runs: Sequence[ComparedRun]
+    runs: list[ComparedRun]
     #: that setting
     axis: str | None = None
     #: from elsewhere, for targets such as these

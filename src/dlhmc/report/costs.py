@@ -42,9 +42,9 @@ def _costs(family: Family) -> list[Axis]:
 def cost_picture(family: Family) -> Picture:
     """In leapfrog steps, in time and in work."""
     caption = (
-        "Leapfrog steps of τ_{int} trajectories, where one of the Omelyan integrator has two forces and counts once. Time, "
-        "of one chain, and work of 2τ_{int} trajectories, compiling excluded. Lines: the cheapest of each kind. Arrows: "
-        "only a lower limit (95 %) is known. Grey: from elsewhere, for reference."
+        "Leapfrog steps of τ_{int} trajectories, where one of the Omelyan integrator has two forces and counts once. "
+        "Time, of one chain, and work of 2τ_{int} trajectories, compiling excluded. Lines: the cheapest of each kind. "
+        "Arrows: only a lower limit (95 %) is known. Grey: from elsewhere, for reference."
     )
     return Picture("cost", "Cost of an independent configuration", caption, _draw(family, _costs(family)))
 
@@ -105,24 +105,22 @@ def autocorrelation_picture(run: ComparedRun) -> Picture:
     figure, axes = panels(len(slow), min(2, len(slow)), 4.6, 2.8)
     for axis, name in zip(axes, slow, strict=True):
         windows = {title: int(entry.tau_int[name]["window"] or 0) for title, entry in contenders.items()}
-        longest = max(
-            [window for title, window in windows.items() if contenders[title].kind == "model"], default=_MOST_LAGS
-        )
+        learned = [windows[title] for title, entry in contenders.items() if entry.kind == "model"]
         mean = None if run.target is None else run.target.slow.get(name)
         for (title, entry), colour in zip(contenders.items(), (BLUE, *COLOURS), strict=False):
             history, window = run.history(entry, name).astype(float), windows[title]
-            lags = min(_MOST_LAGS, max(2 * longest, 20), len(history) // 2 - 1)
+            lags = min(_MOST_LAGS, max(2 * max(learned, default=_MOST_LAGS), 20), len(history) // 2 - 1)
             found = autocorrelation_function(history, mean, max_lag=lags)
+            low, high = found.rho - found.error, found.rho + found.error
             axis.plot(found.rho, color=colour, label=mathtext(title))
-            axis.fill_between(
-                range(lags + 1), found.rho - found.error, found.rho + found.error, color=colour, alpha=0.25
-            )
+            axis.fill_between(range(lags + 1), low, high, color=colour, alpha=0.25, linewidth=0)
             axis.plot([window][: window <= lags], found.rho[window : window + 1], "v", color=colour)
         axis.set(xlabel="lag t (trajectories)", ylabel=mathtext(f"ρ(t) of {run.symbol(name)}"))
+        axis.set_ylim(min(-0.1, axis.get_ylim()[0]), 1.05)
     add_legend(figure)
     caption = (
-        "ρ(t) with its error (Madras and Sokal) of the best HMC and the best of each kind of learned samplers. Triangles: "
-        "where the sum for τ_{int} ends (Wolff); for a frozen chain that lies far beyond the lags shown."
+        "ρ(t) with its error (Madras and Sokal) of the best HMC and the best of each kind of learned samplers. "
+        "Triangles: where the sum for τ_{int} ends (Wolff); for a frozen chain that lies far beyond the lags shown."
     )
     return Picture("autocorrelation", f"Autocorrelation, {run.where}", caption, figure)
 
@@ -132,7 +130,7 @@ def cost_table(family: Family, column: str = "", rows: Sequence[str] = ()) -> Ta
 
     `rows` of a `column` are what comparisons are called, if not by their places on the axis.
     """
-    kinds = {"hmc": "HMC", "move": "moves", "model": "trained", "exact": "exact draws"}
+    kinds = {"hmc": "HMC", "move": "moves", "model": "trained"}
     kinds = {kind: name for kind, name in kinds.items() if any(run.best(kind) for run in family.runs)}
     columns = [(kind, f"{name}: {axis.label}", axis) for axis in _costs(family) for kind, name in kinds.items()]
     columns += [("model", "gain in steps", Axis(lambda entry: entry.gain_in_steps, "", False))]
@@ -142,8 +140,8 @@ def cost_table(family: Family, column: str = "", rows: Sequence[str] = ()) -> Ta
         best = [(run.best(kind, axis.of if axis.is_cost else in_time), axis) for kind, _, axis in columns]
         cells.append([place, *("" if entry is None else shown(axis.of(entry)) for entry, axis in best)])
     caption = (
-        "Cost of an independent configuration; milliseconds are those of one chain. In each column the best of its kind. "
-        "Gains: of the trained sampler over the best HMC. > and <: limits at 95 %."
+        "Cost of an independent configuration; milliseconds are those of one chain. In each column the best of its "
+        "kind. Gains: of the trained sampler over the best HMC. > and <: limits at 95 %."
     )
     return Table(caption, (column or family.symbol(family.axis), *(name for _, name, _ in columns)), cells)
 

@@ -33,38 +33,28 @@ class Figures:
         return []
 
 
-def family_sections(figures: Figures, family: Family) -> list[Section]:
+def family_section(figures: Figures, family: Family) -> Section:
     """Costs along the family, then a closer look at its last comparison."""
     run = family.last
-    if not run.results.entries:
-        return []
-    costs: list[Block] = [cost_picture(family), *([cost_table(family)] if len(family.runs) > 1 else [])]
-    closer = [deviations_picture(family), autocorrelation_picture(run), *figures.compared(run)]
-    return [Section("What it costs", costs), Section(f"A closer look at {run.where}", closer)]
+    blocks: list[Block] = [cost_picture(family), *([cost_table(family)] if len(family.runs) > 1 else [])]
+    blocks += [deviations_picture(family), autocorrelation_picture(run), *figures.compared(run)]
+    return Section(f"Comparison on {run.where}", blocks)
 
 
 def grouped(runs: Sequence[ComparedRun], curves: Sequence[Curve] = ()) -> list[tuple[Figures, Family]]:
     """All comparisons in families, each with the figures of its theory."""
-    found: list[tuple[Figures, str | None, list[ComparedRun]]] = []
+    found: list[tuple[Figures, Family]] = []
     for run in runs:
-        target = run.results.target
-        same = [other for other in runs if other.results.target["target"] == target["target"]]
-        figures = Figures() if run.theory is None else run.theory.figures(target)
-        axis = figures.axis or most_varied(same)
-        family = next(
-            (family for _, _, family in found if family[0] in same and figures.alike(family[0], run, axis)), None
-        )
-        if family is None:
-            found.append((figures, axis, family := []))
-        family.append(run)
-    return [
-        (
-            figures,
-            Family(
-                sorted(family, key=Family((), axis).at),
-                axis,
-                [c for c in curves if c.holds_for(family[0].results.target, axis)],
-            ),
-        )
-        for figures, axis, family in found
-    ]
+        target, figures = run.results.target, Figures()
+        if run.theory is not None:
+            figures = run.theory.figures(target)
+        alike = [other for other in runs if other.results.target["target"] == target["target"]]
+        axis = figures.axis or most_varied(alike)
+        families = (family for _, family in found if family.last in alike and figures.alike(family.last, run, axis))
+        if (family := next(families, None)) is None:
+            family = Family([], axis, [curve for curve in curves if curve.holds_for(target, axis)])
+            found.append((figures, family))
+        family.runs.append(run)
+    for _, family in found:
+        family.runs.sort(key=family.at)
+    return found

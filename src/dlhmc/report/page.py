@@ -1,7 +1,7 @@
 """What stands on the page, and the page: one HTML file with its figures inside, without a script.
 
-Texts may come from the files of a stranger's run: they are escaped, and the page forbids scripts and whatever comes from
-elsewhere.
+Texts may come from the files of a stranger's run: they are escaped, and the page forbids scripts and whatever comes
+from elsewhere.
 """
 
 import functools
@@ -108,13 +108,7 @@ def _html(text: str) -> Markup:
 @functools.cache
 def _template() -> jinja2.Template:
     loader = jinja2.PackageLoader("dlhmc.report", "")
-    environment = jinja2.Environment(
-        loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    environment.filters |= {
-        "html": _html,
-        "plain": plain,
-        "inline": _inline,
-        "kind": lambda block: type(block).__name__,
-    }
+    environment = jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True, undefined=jinja2.StrictUndefined)
+    environment.filters |= {"html": _html, "plain": plain, "inline": _inline}
+    environment.filters["kind"] = lambda block: type(block).__name__
     return environment.get_template("page.html.jinja")

@@ -80,7 +80,7 @@ def _picture(what: str, trainings: Sequence[Training]) -> Picture | str:
     losses = {str(one.table.get("loss")): None for one in trainings}
     meanings = [known.meaning if (known := registry.losses().get(name)) else "a loss of one's own" for name in losses]
     caption = (
-        f"L = {'; '.join(meanings)}, averaged over the batch; A is the probability that a proposal is accepted. Later points "
-        "are averages over the steps since the one before."
+        f"L = {'; '.join(meanings)}, averaged over the batch; A is the probability that a proposal is accepted. Later "
+        "points are averages over the steps since the one before."
     )
     return Picture(f"training-{trainings[0].path.resolve().name}", f"Training of {what}", caption, figure)

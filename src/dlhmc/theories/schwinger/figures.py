@@ -12,6 +12,8 @@ from dlhmc.report.page import Block, Picture
 from dlhmc.report.plots import BLACK, BLUE, GREY, VERMILION, add_legend, mark, mathtext, panels
 from dlhmc.report.sampling import SampledRun
 from dlhmc.runs.summary import shown_mean
+from dlhmc.settings import picked
+from dlhmc.theories.schwinger.theory import SchwingerSettings
 
 #: −m_c of Wilson fermions at β = ∞, 6 … 1, N_f = 2, known from large lattices to a few units of the last digit
 _CRITICAL = (0.0, 0.0719, 0.0840, 0.1033, 0.1351, 0.1968, 0.3204)
@@ -63,9 +65,8 @@ class SchwingerFigures(Figures):
             critical, mass = critical_mass(float(described["beta"])), derived.get("pion_mass")
             if critical is not None and mass is not None and mass["error"] is not None:
                 scale = float(described["beta"]) ** 0.5
-                points.append(
-                    ((float(described["mass"]) - critical) * scale, Quantity(mass["mean"], mass["error"]).times(scale))
-                )
+                place = (float(described["mass"]) - critical) * scale
+                points.append((place, Quantity(mass["mean"], mass["error"]).times(scale)))
         if not points:
             return []
         figure, (axis,) = panels(1, 1, 8.0, 3.6)
@@ -76,18 +77,18 @@ class SchwingerFigures(Figures):
         axis.set(xlabel=mathtext("(m − m_{c})/g"), ylabel=mathtext("M_{π}/g"), xlim=(0.0, None))
         add_legend(figure)
         caption = (
-            "The pion mass against the mass of fermions, in units of g = 1/√β. At the bare mass m_{c}, known from large "
-            "lattices, the pion is massless; the line holds in the continuum for small masses."
+            "The pion mass against the mass of fermions, in units of g = 1/√β. At the bare mass m_{c}, known from "
+            "large lattices, the pion is massless; the line holds in the continuum for small masses."
         )
         return [Picture("pion-mass", "The pion mass", caption, figure)]
 
 
 def _physics(run: ComparedRun) -> list[float]:
     """What stays the same toward the continuum: L/√β of both sides, (m − m_c)√β, N_f; NaN where m_c is not known."""
-    described = run.results.target
-    root, critical = described["beta"] ** 0.5, critical_mass(described["beta"])
-    mass = float("nan") if critical is None else (described["bare_mass"] - critical) * root
-    return [*(side / root for side in described["lattice"]), mass, float(described["flavours"])]
+    settings = picked(SchwingerSettings, run.results.target)
+    root, critical = settings.beta**0.5, critical_mass(settings.beta)
+    mass = float("nan") if critical is None else (settings.bare_mass - critical) * root
+    return [*(side / root for side in settings.lattice), mass, float(settings.flavours)]
 
 
 def critical_mass(beta: float) -> float | None:

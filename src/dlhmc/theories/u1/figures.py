@@ -52,8 +52,8 @@ def _distribution(run: ComparedRun, charges: dict[str, Any]) -> Picture:
     axis.set(xlabel=mathtext(Q_Z), ylabel=mathtext(f"P({Q_Z})"), yscale="log", ylim=(1e-6, 1.5))
     add_legend(figure)
     caption = (
-        "Frequencies of the charge with errors from the spread of the chains, against the exact distribution (bars). The "
-        "chains start from exact configurations, so even a frozen sampler is right on average; its errors are what its "
-        "starts left it."
+        "Frequencies of the charge with errors from the spread of the chains, against the exact distribution (bars). "
+        "The chains start from exact configurations, so even a frozen sampler is right on average; its errors are what "
+        "its starts left it."
     )
     return Picture("charge-distribution", f"Distribution of the charge, {run.where}", caption, figure)

@@ -80,7 +80,7 @@ def _see(target: U1, trajectory: Trajectory, start: Phase) -> dict[str, Array]:
 
 def _draw_profiles(profiles: Mapping[str, Profile], where: str) -> Picture:
     places = [(name, label) for name in profiles for label in (PLAQUETTE, ENERGY, SINE_CHARGE)]
-    figure, axes = panels(len(places), len(places) // len(profiles), 3.1, 2.5)
+    figure, axes = panels(len(places), len(places) // len(profiles), 3.1, 2.8)
     colours = dict(zip(profiles, COLOURS, strict=False))
     for axis, (name, label) in zip(axes, places, strict=True):
         low, middle, high = np.quantile(profiles[name][label], (0.16, 0.5, 0.84), axis=1)
@@ -90,9 +90,9 @@ def _draw_profiles(profiles: Mapping[str, Profile], where: str) -> Picture:
         axis.xaxis.get_major_locator().set_params(integer=True)
         axis.set_title(name, fontsize=9, loc="left")
     caption = (
-        f"Median and central 68 % over {CHAINS} trajectories from exact draws, before accept/reject. Σ log|J| is part of "
-        "the energy that accept/reject looks at. Trajectories go forwards here, in all windows at once if they act in "
-        "windows; proposals go either way."
+        f"Median and central 68 % over {CHAINS} trajectories from exact draws, before accept/reject. Σ log|J| is part "
+        "of the energy that accept/reject looks at. Trajectories go forwards here, in all windows at once if they act "
+        "in windows; proposals go either way."
     )
     return Picture("layers", f"Along the layers, {where}", caption, figure)
 
@@ -106,7 +106,7 @@ def _draw_strip(profile: Profile, where: str) -> Picture:
     figure, axes = panels(len(shown), len(shown), 9.2 / len(shown), 2.6)
     for axis, layer in zip(axes, shown, strict=True):
         image = axis.imshow(angles[layer].T, origin="lower", cmap="twilight_shifted", vmin=-math.pi, vmax=math.pi)
-        axis.set(xticks=[], yticks=[])
+        axis.set_axis_off()
         axis.set_title(f"after layer {layer}" if layer else "start", fontsize=10)
     bar = figure.colorbar(image, ax=axes, shrink=0.75, label=mathtext("x_{P}"))
     bar.set_ticks([-math.pi, 0, math.pi], labels=["−π", "0", "π"])
