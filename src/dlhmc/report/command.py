@@ -45,7 +45,7 @@ def build_page(
         raise UserError("There is nothing to report yet: give directories of finished runs.")
     sections: list[Section] = []
     answers: list[str] = []
-    with _intact(paths):
+    with intact(paths):
         tables: list[Block] = []
         for figures, family in grouped(list(map(ComparedRun.open, runs["compare"])), curves):
             tell(f"drawing the comparison on {family.last.where} …")
@@ -79,7 +79,7 @@ def _by_kind(paths: Sequence[Path]) -> dict[str, list[Path]]:
 
 
 @contextmanager
-def _intact(paths: Sequence[Path]) -> Iterator[None]:
+def intact(paths: Sequence[Path]) -> Iterator[None]:
     """Results that make no sense are somebody's damaged files."""
     try:
         yield

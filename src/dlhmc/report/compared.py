@@ -94,18 +94,19 @@ def cheapest(entries: Iterable[Entry], cost: Cost) -> Entry | None:
 
 def group_of(entry: Entry) -> str:
     """What samplers such as this are called."""
-    if entry.kind != "model" or entry.model is None:
-        return entry.name if entry.integrator is None else "HMC" + "".join(entry.name.partition(" + ")[1:])
+    if entry.model is None:
+        by_integrator = entry.kind in ("hmc", "move") and entry.integrator is not None
+        return "HMC" + "".join(entry.name.partition(" + ")[1:]) if by_integrator else entry.name
     known = registry.architectures().get(entry.network or "", Architecture)
     return f"{known.words} in turn with HMC" if entry.integrator else f"{known.words}, {entry.leapfrog_steps} layers"
 
 
 def in_words(entry: Entry) -> str:
     """A sampler for a reader who does not know the short names."""
-    if entry.kind == "model" and entry.model is not None:
+    if entry.model is not None:
         hmc = f" of length {entry.length:g}" if entry.integrator and entry.length else ""
         return f"{group_of(entry)}{hmc} ({Path(entry.model).name})"
-    if entry.integrator is None or entry.length is None:
+    if entry.kind not in ("hmc", "move") or entry.integrator is None or entry.length is None:
         return entry.name
     moves = entry.name.partition(" + ")[2]
     words = f"{entry.integrator.capitalize()}, length {entry.length:g}, {entry.leapfrog_steps} steps"

@@ -95,7 +95,7 @@ def _svg(figure: Figure, name: str) -> str:
 def _inline(picture: Picture) -> Markup:
     """The figure as an element, without names that parts of several figures have in common."""
     text = _svg(picture.figure, picture.name)
-    element = re.sub(r' id="[A-Za-z0-9]+_\d+"', "", text[text.index("<svg") :])
+    element = re.sub(r' id="[A-Za-z0-9.]+_\d+"', "", text[text.index("<svg") :])
     return Markup(element)  # noqa: S704 - Matplotlib has escaped it
 
 

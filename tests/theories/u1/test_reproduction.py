@@ -12,14 +12,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from dlhmc.report.charts import Chart, Film
+from dlhmc.report.comparisons import ComparedRun
+from dlhmc.report.contents import build_page, drawn
 from rich.console import Console
 
 from dlhmc import cli
 from dlhmc.errors import ExitCode, UserError
-from dlhmc.report.charts import Chart, Film
 from dlhmc.report.command import report
-from dlhmc.report.comparisons import ComparedRun
-from dlhmc.report.contents import build_page, drawn
 from dlhmc.runs.directory import RunDirectory, read_json, write_json
 from dlhmc.settings import read_table
 from dlhmc.studies.command import planned, reproduce, resume
