@@ -146,7 +146,7 @@ def test_gauge_theory_has_its_own_figures(tmp_path):
 
 def test_a_single_comparison_has_a_row_for_each_sampler(tmp_path):
     page = build_page([gauge(tmp_path / "one", (4, 4), 3.0)])
-    steps, time = pictures(page)["cost"].figure.axes
+    steps, _ = pictures(page)["cost"].figure.axes
     # The cheapest first; what is drawn exactly takes no leapfrog steps.
     assert [label.get_text() for label in steps.get_yticklabels()] == [
         "exact draws",

@@ -50,8 +50,9 @@ def test_training_of_vectors(mixtures):
 
 
 def test_runs_of_the_same_layers_are_shown_together(mixtures, tmp_path):
-    first = train(tmp_path / "first", beta=2.0, beta_start=1.5, **WINDOWS)
-    second = train(tmp_path / "second", beta=3.0, beta_start=2.0, model=str(first), **WINDOWS)
+    settings = WINDOWS | {"loss": "charge"}
+    first = train(tmp_path / "first", beta=2.0, beta_start=1.5, **settings)
+    second = train(tmp_path / "second", beta=3.0, beta_start=2.0, model=str(first), **settings)
     together, alone = build_page([second, mixtures[0], first]).pictures
     assert [together.name, alone.name] == ["training-second", "training-one"]
     assert together.title == "Training of networks in windows, 2 layers, U(1) gauge theory"

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from numpy.typing import NDArray
 
 from dlhmc.comparison.command import open_results
-from dlhmc.comparison.results import Entry, Quantity, Results, in_time, ratio
+from dlhmc.comparison.results import Entry, Quantity, Results, in_time, in_time_for_all, ratio
 from dlhmc.comparison.table import shown
 from dlhmc.errors import UserError
 from dlhmc.models.architecture import Architecture
@@ -134,11 +134,12 @@ def headline(run: ComparedRun) -> str | None:
         won, lost = (gain.lower or 0.0) > 1, gain.upper is not None and gain.upper < 1
         verdict = "The trained sampler won" if won else "The trained sampler lost" if lost else "It is open who wins"
         said = [
-            f"{verdict} on {run.where}: an independent {judge} costs {in_words(trained)} {_needs(trained)}, and the best "
-            f"HMC ({in_words(hmc)}) {_needs(hmc)}."
+            f"{verdict} on {run.where}: an independent {judge} costs {in_words(trained)} {_needs(trained)}, and the "
+            f"best HMC ({in_words(hmc)}) {_needs(hmc)}."
         ]
         gains = {"in time": gain, "in leapfrog steps": trained.gain_in_steps}
-        gains["in time for the slowest of all observables"] = trained.gain_for_all
+        slowest = run.best("model", in_time_for_all) or trained
+        gains[f"in time for the slowest of all observables ({group_of(slowest)})"] = slowest.gain_for_all
         factors = [f"{_factor(gain)} {what}" for what, gain in gains.items() if shown(gain)]
         said += [f"That is a factor of {', '.join(factors)}."] if factors else []
     others = [other for kind in ("move", "exact") if (other := run.best(kind))]

@@ -1,10 +1,10 @@
 """Windows: blocks of a lattice in which the links move while all others are held fixed.
 
-A window is a block of cells (plaquettes). Links inside it move; those on its rim belong to cells outside as well, and
-are frozen with all the rest. Given them, what is inside has a distribution of its own, and `Window` is that target. The
-block is cut out of the field as a patch, a small torus on which the theory's own functions act: cells across its seam
-contain no link that moves, so they are constants and drop out of every difference. Windows share no cell, so each may
-be accepted or rejected on its own. Nothing in a window may look at the links of the seam: another window may move them.
+A window is a block of cells. Links inside it move; those on its rim belong to cells outside as well, and are frozen
+with all the rest. Given them, what is inside has a distribution of its own, and `Window` is that target. The block is
+cut out of the field as a patch, a small torus on which the theory's own functions act: cells across its seam contain no
+link that moves, so they are constants and drop out of every difference. Windows share no cell, so each may be accepted
+or rejected on its own. Nothing in a window may look at the links of the seam: another window may move them.
 """
 
 import dataclasses
@@ -329,7 +329,7 @@ class Windows(eqx.Module):
 
 
 def plaquettes_with(links: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Plaquettes that contain any of these links, [plane, *site], of a lattice with links [direction, *site]."""
+    """The squares that contain any of these links, [plane, *site], of a lattice with links [direction, *site]."""
 
     def of_plane(mu: int, nu: int) -> NDArray[np.bool_]:
         far = np.roll(links[nu], -1, axis=mu) | np.roll(links[mu], -1, axis=nu)
