@@ -3,7 +3,6 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-CHROMIUM ?= /usr/bin/chromium
 # Pins what the build itself needs, too.
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -12,7 +11,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 KILLS ?= 100
 INPUTS ?= 10000
 
-.PHONY: help demo test test-all test-browser test-readers torture fuzz damage verify soak docs lint format bench clean
+.PHONY: help demo test test-all test-readers torture fuzz damage verify soak docs lint format bench clean
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
@@ -38,16 +37,6 @@ test: lint  ## lint, then the tests
 test-all: lint  ## all tests and those that are slow
 	@XLA_FLAGS= $(PYTEST) -m statistical $(STATISTICAL)
 	@$(PYTEST) -m "not statistical"
-
-$(VENV)/.browser: $(READY)
-	@$(BIN)/pip install --quiet --editable '.[dev,browser]'
-	@touch $@
-
-test-browser: $(VENV)/.browser  ## the report's page in Chromium, installed if root
-	@test -x "$(CHROMIUM)" \
-		|| { test "$$(id -u)" = 0 && apt-get update -qq && apt-get install -qq -y chromium && test -x "$(CHROMIUM)"; } \
-		|| { echo "no Chromium at $(CHROMIUM): install it (sudo apt-get install chromium) or call make test-browser CHROMIUM=/path/to/it"; exit 1; }
-	@DLHMC_CHROMIUM="$(CHROMIUM)" $(BIN)/pytest tests/browser
 
 $(VENV)/.readers: $(READY)
 	@$(BIN)/pip install --quiet --editable '.[dev,readers]'

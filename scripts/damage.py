@@ -30,11 +30,12 @@ from dlhmc.numerics.leaves import by_name, digest
 from dlhmc.plans.comparing import ComparePlan
 from dlhmc.plans.sampling import SamplePlan
 from dlhmc.plans.training import TrainPlan
-from dlhmc.report.comparisons import ComparedRun
+from dlhmc.report.command import intact
+from dlhmc.report.compared import ComparedRun, Family
 from dlhmc.report.costs import cost_table
-from dlhmc.report.families import Family
-from dlhmc.report.sampling import SampledRun, sampling_chart, sampling_table
-from dlhmc.report.training import training_charts
+from dlhmc.report.page import Picture
+from dlhmc.report.sampling import SampledRun, sampling_picture, sampling_table
+from dlhmc.report.training import training_pictures
 from dlhmc.results.samples import load_samples
 from dlhmc.runs.directory import run_kind
 from dlhmc.runs.loop import ExecutionOptions
@@ -204,9 +205,9 @@ def summary(path: Path) -> Any:
 def report(path: Path) -> Any:
     """The section of a sampling run in `dlhmc report`; pages differ in the name of the directory."""
     run = SampledRun.open(path)
-    with run.sound():
-        rows = [row for row in sampling_table(run.summary or {}).rows if "µs" not in row[0]]
-        return rows, [[series.y for series in panel.series] for panel in sampling_chart(run).panels]
+    with intact([path]):
+        rows = [row for row in sampling_table(run.summary).rows if "µs" not in row[0]]
+        return rows, drawn(sampling_picture(run))
 
 
 def loaded(path: Path) -> Any:
@@ -235,7 +236,15 @@ def trained(path: Path) -> Any:
 
 def curves(path: Path) -> Any:
     """The section of a training run in `dlhmc report`."""
-    return [[series.y for series in panel.series] for panel in training_charts([path])[0].panels]
+    (picture,) = training_pictures([path])
+    return drawn(picture)
+
+
+def drawn(picture: Picture | str) -> Any:
+    """The numbers of all lines of a figure."""
+    if isinstance(picture, str):
+        return picture
+    return [digest(np.asarray(line.get_ydata())) for axis in picture.figure.axes for line in axis.lines]
 
 
 def compared(path: Path) -> Any:
@@ -248,7 +257,7 @@ def races(path: Path) -> Any:
     run_kind(path)
     comparison = ComparedRun.open(path)
     histories = [comparison.history(entry, "charge") for entry in comparison.results.entries]
-    return cost_table(Family([comparison], "beta"), "hits").rows, [digest(history) for history in histories]
+    return cost_table(Family([comparison], "beta")).rows, [digest(history) for history in histories]
 
 
 COMMANDS: dict[str, dict[str, Command]] = {

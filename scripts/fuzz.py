@@ -47,8 +47,8 @@ from dlhmc.numerics.leaves import by_name, digest
 from dlhmc.plans.comparing import ComparePlan
 from dlhmc.plans.sampling import SamplePlan
 from dlhmc.plans.training import TrainPlan
-from dlhmc.report.comparisons import ComparedRun
-from dlhmc.report.contents import build_page
+from dlhmc.report.command import build_page
+from dlhmc.report.compared import ComparedRun
 from dlhmc.report.curves import read_curves
 from dlhmc.runs.checkpoint import Checkpoints
 from dlhmc.runs.directory import RunDirectory, manifest, write_json

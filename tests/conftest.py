@@ -19,10 +19,8 @@ import pytest
 
 from dlhmc.machine.memory import give_back_what_is_free
 
-# A browser is not everywhere: `make test-browser` names one here, and without it nothing there is even imported.
-collect_ignore = [] if "DLHMC_CHROMIUM" in os.environ else ["browser"]
-# Nor is another program that reads gauge files: `make test-readers` installs it.
-collect_ignore += [] if "DLHMC_READERS" in os.environ else ["readers"]
+# Another program that reads gauge files is not everywhere: `make test-readers` installs it.
+collect_ignore = [] if "DLHMC_READERS" in os.environ else ["readers"]
 
 # A float32 that meets a float64 is a mistake, not a promotion.
 jax.config.update("jax_numpy_dtype_promotion", "strict")

@@ -19,8 +19,9 @@ from small_runs import TINY, histories, run
 import dlhmc
 from dlhmc import cli
 from dlhmc.errors import ExitCode, UserError
-from dlhmc.report.charts import Table
-from dlhmc.report.contents import build_page, drawn
+from dlhmc.report.command import build_page
+from dlhmc.report.page import Table
+from dlhmc.report.plots import mathtext
 from dlhmc.runs.progress import Display
 from dlhmc.theories import catalogue
 
@@ -219,9 +220,9 @@ def test_training_with_objects(tmp_path):
             dlhmc.load_kernel(file, target)
     with pytest.raises(UserError, match="load_kernel gives its sampler"):
         dlhmc.load(tmp_path / "t")
-    (chart,) = drawn(build_page([tmp_path / "t"]))
-    assert chart.title == "Training of LayerStack, t"
-    assert [panel.y_label for panel in chart.panels] == ["loss L", "acceptance A", "γ_{t}"]  # the rate is not known
+    (picture,) = build_page([tmp_path / "t"]).pictures
+    assert picture.title == "Training of LayerStack"
+    assert [axis.get_ylabel() for axis in picture.figure.axes] == ["loss L", "acceptance A", mathtext("γ_{t}")]
 
 
 def test_a_loop_over_seeds_can_be_stopped(tmp_path):
@@ -298,11 +299,12 @@ def test_comparing_objects(tmp_path):
     with pytest.raises(KeyError, match="no sampler is called 'yours'"):
         race["yours"]
     page = build_page([out])
-    assert "an independent x0 costs the best HMC " in page.answer
-    costs, chart = drawn(page)
-    assert any("mine" in row for row in costs.panels[0].rows)
-    assert chart.name == "autocorrelation-race"
-    assert [panel.y_label for panel in chart.panels] == [f"ρ(t) of {name}" for name in ("x0", "x1", "squared norm")]
+    assert "an independent x0 costs " in page.answers[0]
+    costs, chart = page.pictures
+    assert "mine" in [label.get_text() for label in costs.figure.axes[0].get_yticklabels()]
+    assert chart.name == "autocorrelation"
+    labels = [f"ρ(t) of {name}" for name in ("x0", "x1", "squared norm")]
+    assert [axis.get_ylabel() for axis in chart.figure.axes] == labels
     assert sum(isinstance(block, Table) for section in page.sections for block in section.blocks) == 3
 
 

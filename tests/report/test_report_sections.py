@@ -1,31 +1,23 @@
 """Sections of sampling and training runs: true for any target and any loss."""
 
 import io
-from pathlib import Path
 
 import hand_made
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
+from drawn import legend, pictures
 from rich.console import Console
 
-from dlhmc.errors import ExitCode
-from dlhmc.kernels import HMC
+from dlhmc.errors import ExitCode, UserError
 from dlhmc.models.dense import DenseArchitecture
 from dlhmc.models.model import describe, save
 from dlhmc.plans.sampling import SamplePlan
 from dlhmc.plans.training import TrainPlan
-from dlhmc.report.charts import Table, Text
-from dlhmc.report.comparisons import ComparedRun
-from dlhmc.report.contents import build_page, drawn
-from dlhmc.report.layers import ENERGY, Batch, _equilibrium
-from dlhmc.report.training import Training
-from dlhmc.theories import registry
-from dlhmc.theories.gauge.architectures import LocalArchitecture
-from dlhmc.theories.vectors.log_density import LogDensity
-from dlhmc.theories.vectors.mixture import GaussianMixture
-from unoptimised import unoptimised
+from dlhmc.report.command import build_page
+from dlhmc.report.page import Table, render
+from dlhmc.report.plots import mathtext
+from dlhmc.theories.u1.wilson import U1
 
 TRAINING = {"leapfrog_steps": 2, "chains": 8, "steps": 6, "burn_in": 0, "chunk": 3, "start": "cold"}
 DENSE = TRAINING | {"network": "dense", "hidden": (4,)}
@@ -45,104 +37,75 @@ def mixtures(tmp_path_factory):
 
 
 def test_training_of_vectors(mixtures):
-    (chart,) = drawn(build_page(mixtures))
-    assert chart.title == "Training of 2 dense layers, mixture"
-    assert [series.name for series in chart.panels[0].series] == ["one", "two"]
+    (picture,) = build_page(mixtures).pictures
+    assert picture.title == "Training of dense networks, 2 layers, two Gaussians far apart"
+    assert legend(picture.figure) == ["one", "two"]
     # A point for each step, although the chunks have three.
-    assert [list(series.x) for series in chart.panels[0].series] == [[1, 2, 3, 4, 5, 6]] * 2
-    labels = [panel.y_label for panel in chart.panels]
-    assert labels == ["loss L", "acceptance A", "tunnelling rate", "γ_{t}", "learning rate"]
-    assert "L = −A·|Δx|², averaged over the batch." in chart.caption
-    assert "sector or mode" in chart.caption
-    assert "trained before" not in chart.caption
-    assert "Every step up to the hundredth" in chart.caption
+    for axis in picture.figure.axes:
+        assert [line.get_xdata().tolist() for line in axis.lines] == [[1, 2, 3, 4, 5, 6]] * 2
+    labels = [axis.get_ylabel() for axis in picture.figure.axes]
+    assert labels[:2] == ["loss L", "acceptance A"]
+    assert labels[-1] == mathtext("γ_{t}")
+    assert "L = −A·|Δx|², averaged over the batch; " in picture.caption
 
 
-def test_trainings_are_named_by_what_is_unusual_about_their_target():
-    settings = {"target": "schwinger", "lattice": (4, 6), "expected_charge_squared": 0.13, "hasenbusch": ()}
-    training = Training(Path("run"), {}, TrainPlan.from_table(settings), [])
-    assert training.family[-1] == "4×6, expected charge squared = 0.13"
-
-
-def test_runs_that_differ_in_couplings_are_shown_together(mixtures, tmp_path):
+def test_runs_of_the_same_layers_are_shown_together(mixtures, tmp_path):
     settings = WINDOWS | {"loss": "charge"}
     first = train(tmp_path / "first", beta=2.0, beta_start=1.5, **settings)
     second = train(tmp_path / "second", beta=3.0, beta_start=2.0, model=str(first), **settings)
-    chart, alone = drawn(build_page([second, mixtures[0], first]))
-    assert [chart.name, alone.name] == ["training-local-2-4x4", "training-dense-2-mixture"]
-    assert [series.name for series in chart.panels[0].series] == ["β = 2", "β = 3"]
-    assert "L = −A·(ΔQ_{R})², averaged over the batch." in chart.caption
-    assert chart.caption.endswith("From parameters trained before: β = 3.")
-    (rising,) = (panel for panel in chart.panels if panel.y_label == "β_{t}")
-    assert [series.y[-1] for series in rising.series] == pytest.approx([2.0, 3.0])
+    together, alone = build_page([second, mixtures[0], first]).pictures
+    assert [together.name, alone.name] == ["training-second", "training-one"]
+    assert together.title == "Training of networks in windows, 2 layers, U(1) gauge theory"
+    assert legend(together.figure) == ["second", "first"]
+    (rising,) = (axis for axis in together.figure.axes if axis.get_ylabel() == mathtext("β_{t}"))
+    assert [line.get_ydata()[-1] for line in rising.lines] == pytest.approx([3.0, 2.0])
 
 
-def built(path, architecture, target, described):
-    """A model that is not trained."""
-    architecture = architecture.completed(target)
-    save(path, unoptimised(architecture.build)(target, jax.random.key(1)), describe(architecture, described))
-    return path
+def test_layers_of_a_model(tmp_path):
+    settings = {"target": "u1", "lattice": [4, 4], "beta": 2.0}
+    quantities = {"slow": ("charge", "sine_charge"), "moments": ("plaquette",)}
+    target = U1((4, 4), 2.0)
+    architecture = DenseArchitecture(3, 0.1, hidden=(4,)).completed(target)
+    file = tmp_path / "dense.npz"
+    save(file, architecture.build(target, jax.random.key(1)), describe(architecture, settings))
 
+    def page(name, model):
+        more = {"integrator": None, "length": None, "step_size": None, "network": "dense", "model": str(model)}
+        hmc = hand_made.entry("leapfrog 1/4", "hmc", 5.0, **quantities)
+        trained = hand_made.entry("model", "model", 2.0, **more, **quantities)
+        return build_page([hand_made.comparison(tmp_path / name, settings, [hmc, trained], whole=True)])
 
-def test_each_kind_of_layers_is_followed_beside_the_best_hmc(tmp_path):
-    described = {"target": "u1", "lattice": [4, 4], "beta": 2.0}
-    kinds = {"dense": DenseArchitecture(3, 0.1, hidden=(4,)), "local": LocalArchitecture(2, hidden=(4,), window=2)}
-    target = registry.theory("u1").settings((4, 4), 2.0).build()
-    trained = [
-        hand_made.entry(name, "model", 2.0, model=str(built(tmp_path / f"{name}.npz", kind, target, described)))
-        for name, kind in kinds.items()
-    ]
-    hmc = hand_made.entry("leapfrog 1/4", "hmc", 5.0)
-    run = ComparedRun.open(hand_made.comparison(tmp_path / "both", described, [hmc, *trained], whole=True))
-    batch = Batch.of(run)
-    assert [name.partition(" (")[0] for name in batch.ways] == ["dense", "HMC", "local"]
-    followed = [batch.follow(way, lambda x: {"charge": target.observables(x)["charge"]}) for way in batch.ways.values()]
-    # The start, then three layers, four steps or two layers.
-    assert [len(found[ENERGY]) for found in followed] == [4, 5, 3]
-    assert all(np.all(found[ENERGY][0] == 0) and np.isfinite(found[ENERGY]).all() for found in followed)
-
-
-def test_layers_of_any_target(mixtures, tmp_path):
-    target = GaussianMixture()
-    quantities = {"slow": tuple(target.slow), "moments": tuple(target.moments)}
-    hmc = hand_made.entry("leapfrog 1/4", "hmc", 5.0, **quantities)
-
-    other = built(tmp_path / "dense.npz", DenseArchitecture(3, 0.1, hidden=(4,)), target, {"target": "mixture"})
-
-    def page(name, *models):
-        trained = [hand_made.entry(f"of {m}", "model", 2.0, model=str(m), **quantities) for m in models]
-        return build_page([hand_made.comparison(tmp_path / name, {"target": "mixture"}, [hmc, *trained])])
-
-    # Two models with layers of the same kind count once.
-    seen, gone = page("seen", mixtures[0], mixtures[0], other), page("unseen", "gone")
-    chart, film = (block for block in drawn(seen) if block.name.startswith("layers"))
-    slow = next(iter(quantities["slow"])).replace("_", " ")
-    assert [panel.y_label for panel in chart.panels] == [ENERGY, slow] * 2
-    # The start, then two layers or four steps.
-    assert [len(panel.series[1].y) for panel in chart.panels] == [3, 3, 5, 5]
-    assert [panel.series[1].y[0] for panel in chart.panels[::2]] == [0.0, 0.0]
-    assert len(film.frames) == 3
-    assert not [block for block in drawn(gone) if block.name.startswith("layers")]
-    assert [block.text for block in gone.sections[1].blocks if isinstance(block, Text)] == [
-        "The layers cannot be shown: There is no model or training run gone; 'dlhmc models' lists those of the package."
-    ]
-
-
-def test_without_exact_draws_trajectories_begin_where_hmc_has_come_to():
-    kernel = HMC(LogDensity(lambda x: -jnp.sum(x**2, axis=0) / 8, dim=2), 0.5, 4)
-    assert np.std(_equilibrium(kernel, 1), axis=1) == pytest.approx([2.0, 2.0], abs=0.3)
+    found = pictures(page("seen", file))
+    assert len(found["layers"].figure.axes) == 3
+    for axis in found["layers"].figure.axes:
+        (line,) = axis.lines
+        assert len(line.get_ydata()) == 4  # the start, then three layers
+    plaquette, energy, charge = (axis.lines[0].get_ydata() for axis in found["layers"].figure.axes)
+    assert (energy[0], charge[0]) == (0, 0)
+    assert plaquette[0] == pytest.approx(0, abs=0.05)  # exact draws
+    assert [np.shape(axis.images[0].get_array()) for axis in found["tunnelling"].figure.axes[:4]] == [(4, 4)] * 4
+    gone = page("unseen", "gone")
+    assert {"layers", "tunnelling"}.isdisjoint(pictures(gone))
+    assert "The layers cannot be shown: There is no model or training run gone" in render(gone)
 
 
 def test_a_sampling_run(tmp_path):
     amounts = {"chains": 4, "trajectories": 20, "warmup": 10, "leapfrog_steps": 4, "start": "cold"}
     plan = SamplePlan.from_table({"lattice": (4, 4), "beta": 2.0} | amounts)
-    _, code = plan.run(tmp_path / "run", Console(file=io.StringIO()), show_results=False)
+    work, code = plan.run(tmp_path / "run", Console(file=io.StringIO()), show_results=False)
     assert code is ExitCode.OK
     page = build_page([tmp_path / "run"])
-    assert page.answer == "Sampling runs: 1. Tables and charts are below."
-    (chart,) = drawn(page)
-    assert [panel.y_label for panel in chart.panels] == ["Q_{ℤ}", "Q_{ℝ}"]
-    assert [panel.series[0].kind for panel in chart.panels] == ["steps", "line"]
+    assert page.answers == []
+    (picture,) = page.pictures
+    charge, sine = picture.figure.axes
+    assert [axis.get_ylabel() for axis in (charge, sine)] == [mathtext("Q_{ℤ}"), mathtext("Q_{ℝ}")]
+    assert [axis.lines[0].get_drawstyle() for axis in (charge, sine)] == ["steps-mid", "default"]
+    np.testing.assert_array_equal(charge.lines[0].get_ydata(), np.asarray(work.history.array("charge"))[:, 0])
     (table,) = (block for section in page.sections for block in section.blocks if isinstance(block, Table))
     assert [row[0] for row in table.rows][:2] == ["plaquette", "charge squared"]
-    assert table.caption.startswith("hmc, u1, 4×4, beta = 2, 4 chains × 20 trajectories, 4 leapfrog steps each. ")
+    assert table.caption.startswith("hmc  u1  4×4  beta = 2  4 chains × 20 trajectories")
+
+
+def test_nothing_to_report_is_said(tmp_path):
+    with pytest.raises(UserError, match="nothing to report yet"):
+        build_page([])

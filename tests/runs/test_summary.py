@@ -62,7 +62,7 @@ def summarised(tmp_path):
         assert json.loads(json.dumps(summary, allow_nan=False)) == summary
         screen = io.StringIO()
         console = Console(file=screen, width=100, force_terminal=True, color_system="standard")
-        show(summary, quantities, console)
+        show(summary, console)
         samples = Samples(dataset(measured))
         assert samples.summary() == summary
         return summary, samples, screen.getvalue()

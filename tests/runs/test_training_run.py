@@ -18,7 +18,7 @@ from dlhmc.errors import ExitCode, UserError
 from dlhmc.models.model import Model, describe, find, save
 from dlhmc.plans.sampling import SamplePlan
 from dlhmc.plans.training import TrainPlan
-from dlhmc.report.training import training_charts
+from dlhmc.report.training import training_pictures
 from dlhmc.runs.checkpoint import Checkpoints
 from dlhmc.runs.directory import RunDirectory, new_run
 from dlhmc.runs.loop import PLAIN, ExecutionOptions, execute
@@ -134,7 +134,7 @@ def test_curves_of_a_run_that_has_lost_its_last_checkpoint_are_not_shown(finishe
     copied = shutil.copytree(finished, tmp_path / "copied")
     (copied / "checkpoints" / "12.npz").unlink()
     with pytest.raises(UserError, match=r"the checkpoint of step 12 is missing.*dlhmc resume"):
-        training_charts([copied])
+        training_pictures([copied])
 
 
 def final_state(path):

@@ -7,13 +7,16 @@ from pathlib import Path
 
 import hand_made
 import pytest
+from drawn import marks, pictures, spans
 from rich.console import Console
 
 from dlhmc import cli
 from dlhmc.cli.parsing import parse
 from dlhmc.cli.runs import Reproduce
 from dlhmc.errors import ExitCode, UserError
-from dlhmc.report.comparisons import ComparedRun
+from dlhmc.report.command import build_page
+from dlhmc.report.compared import ComparedRun
+from dlhmc.report.figures import grouped
 from dlhmc.runs.directory import RunDirectory, new_run
 from dlhmc.settings import read_table, to_toml
 from dlhmc.studies.command import planned, resume
@@ -122,15 +125,15 @@ def test_what_is_done_becomes_tables_and_one_page(begun, capsys):
     said = screen.getvalue()
     assert "[1/5] train without fermions on 4×4 at β = 4: done before" in said
     # Both points are on a line of constant physics, and the last of it is the answer.
-    assert said.count("an independent topological charge costs") == 1
-    assert "On 6×6 at β = 9, m = 0.0186 " in said
+    assert said.count("an independent charge costs") == 1
+    assert "won on Schwinger model, 6×6, β = 9, m = 0.0186" in said
     rows = list(csv.DictReader((path / "tables" / "cost.csv").read_text().splitlines()))
     assert [row["target"] for row in rows] == ["4×4, β = 4, m = 0", "6×6, β = 9, m = 0.0186"]
     assert rows[0]["trained: LU"] == "18(1)"
     assert rows[0]["HMC: LU"] == ""
-    assert rows[0]["HMC with hits: Dirac"] == "600(1)"
+    assert rows[0]["moves: Dirac"] == "600(1)"
     assert (path / "figures" / "cost.png").exists()
-    assert "Cost of an independent topological charge" in (path / "report.html").read_text()
+    assert "Cost of an independent configuration" in (path / "report.html").read_text()
     assert cli.run(["summary", str(path), "--json"]) == ExitCode.OK
     assert list(json.loads(capsys.readouterr().out)) == [row["target"] for row in rows]
 
@@ -141,19 +144,16 @@ def test_the_line_of_constant_physics(begun):
     compared(path / "b", parts[4].table)
     compared(path / "c", {**parts[4].table, "mass": 0.3})
     runs = [ComparedRun.open(path / name) for name in "bca"]
-    figures = registry.theory("schwinger").figures({})
-    line, other = figures.families(runs, ())
+    line, other = (family for _, family in grouped(runs))
     assert [run.path.name for run in line.runs] == ["a", "b"]
     assert [run.path.name for run in other.runs] == ["c"]
-    chart = figures.costs(line).blocks[0]
-    names = {series.name for series in chart.panels[0].series}
-    assert names == {"HMC", "HMC with hits", "trained"}
-    tau, time, dirac, lu = chart.panels
-    hmc = next(series for series in tau.series if series.name == "HMC")
-    assert (hmc.x, hmc.y, hmc.is_limit) == ([4.0, 9.0], [900.0, 900.0], [True, True])
-    assert {series.name for series in lu.series if any(series.y)} == {"HMC with hits", "trained"}
-    assert time.y_label == "milliseconds"
-    assert [series.y for series in dirac.series if series.name == "trained"] == [[300.0, 300.0]]
+    steps, time, dirac, lu = pictures(build_page([path / name for name in "ab"]))["cost"].figure.axes
+    learned, hits = "leapfrog 1/4 + 2× mine", "HMC + 1 hit"
+    assert {name for name, found in marks(lu).items() if len(found)} == {hits, learned}
+    assert marks(steps)["HMC"].tolist() == [[4.0, 3600.0], [9.0, 3600.0]]
+    assert spans(steps, "HMC") == pytest.approx([0.8 * 3600.0] * 2)  # arrows
+    assert time.get_ylabel() == "milliseconds"
+    assert marks(dirac)[learned][:, 1].tolist() == [300.0, 300.0]
 
 
 def test_what_a_study_cannot_do_is_refused(begun, capsys):

@@ -35,6 +35,8 @@ class Architecture(Settings):
     name: ClassVar[str]
     #: in a few words
     meaning: ClassVar[str] = ""
+    #: what texts and figures call it
+    words: ClassVar[str] = "learned layers"
     training: ClassVar[TrainingDefaults]
     #: settings from which parameters start, which layers that are trained already do not care about
     only_before_training: ClassVar[tuple[str, ...]] = ("step_size",)

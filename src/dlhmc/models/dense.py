@@ -25,6 +25,7 @@ class DenseArchitecture(Architecture):
     """Dense networks give 0 until they are trained, so that training starts from HMC."""
 
     name: ClassVar[str] = "dense"
+    words: ClassVar[str] = "dense networks"
     meaning: ClassVar[str] = "the paper's networks, for any target"
     training: ClassVar[TrainingDefaults] = TrainingDefaults(steps=5000, learning_rate=1e-3, gamma_start=0.5)
 

@@ -1,211 +1,155 @@
-"""What an independent configuration costs along a family of comparisons: a chart and a table."""
+"""What an independent configuration costs along a family of comparisons, and whether it is a right one."""
 
-import dataclasses
-import itertools
-from collections.abc import Callable, Iterable, Sequence
+import textwrap
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from matplotlib.figure import Figure
 
 from dlhmc.comparison.results import NOTHING, Entry, Quantity, in_steps, in_time, work_of
-from dlhmc.comparison.table import shown
-from dlhmc.report.charts import BLACK, BLUE, GREEN, GREY, SKY, VERMILION, Chart, Marker, Panel, Series, Table
-from dlhmc.report.comparisons import MODEL_COLOURS, ComparedRun, in_words, label
-from dlhmc.report.families import Family
+from dlhmc.comparison.table import LEGEND, by_cost, sections, shown
+from dlhmc.report.compared import ComparedRun, Cost, Family, cheapest, groups, in_words
+from dlhmc.report.page import Picture, Table
+from dlhmc.report.plots import BLACK, BLUE, COLOURS, GREEN, GREY, add_legend, mark, mathtext, panels
+from dlhmc.statistics.autocorrelation import autocorrelation_function
 
-Cost = Callable[[Entry], Quantity]
-# How samplers of a kind are called and shown; the theory says what its moves are called.
-_LOOKS: dict[str, tuple[str, str, Marker]] = {
-    "hmc": ("HMC", BLUE, "o"),
-    "move": ("", BLACK, "^"),
-    "model": ("trained", VERMILION, "D"),
-    "exact": ("exact draws", GREEN, "v"),
-}
+_MOST_LAGS = 200
+_MOST_PANELS = 4
+_LONGEST_ROW = 38
 
 
-def cost_chart(family: Family, what: str, moves: str) -> Chart:
-    """Cost of an independent configuration along the family, in leapfrog steps and in time.
+class Axis(NamedTuple):
+    """Something to know about each sampler."""
 
-    `what` is what must be independent, and `moves` what HMC with the theory's own moves is called.
-    """
-    grey = [Series(curve.name, curve.x, curve.y, "line", GREY, dashed=curve.dashed) for curve in family.curves]
-    axis, places = family.axis_label, [family.at(run) for run in family.runs]
-    floor = Series("exact limit, τ = ½", places, [0.5] * len(places), "line", GREEN, dashed=True)
-    steps = [*grey, *_costs(family, in_steps, 1.0, moves), floor]
-    exact = _series("exact draws", GREEN, "v", best_of_each(family, "exact", in_time), in_time, 1e3)
-    time = [*_costs(family, in_time, 1e3, moves), *_filled([exact])]
+    of: Cost
+    label: str
+    is_cost: bool = True
+
+
+def _costs(family: Family) -> list[Axis]:
+    def work(name: str) -> Cost:
+        return lambda entry: entry.work_per_independent.get(name, NOTHING)
+
+    names = work_of([entry for run in family.runs for entry in run.results.entries])
+    steps = Axis(in_steps, f"N_{{LF}} τ_{{int}}({family.symbol(family.last.slow[0])})")
+    return [
+        steps,
+        Axis(lambda entry: in_time(entry).times(1e3), "milliseconds"),
+        *(Axis(work(name), family.symbol(name)) for name in names),
+    ]
+
+
+def cost_picture(family: Family) -> Picture:
+    """In leapfrog steps, in time and in work."""
     caption = (
-        f"Left: leapfrog steps times the integrated autocorrelation time of {family.judge}; a step of the "
-        "Omelyan integrator has two forces and counts once. Right: time for an independent configuration of one chain, "
-        "2τ trajectories, compiling excluded. Small points: all of HMC's grid. Arrows: only a lower limit (95 %) is "
-        "known."
+        "Leapfrog steps of τ_{int} trajectories, where one of the Omelyan integrator has two forces and counts once. "
+        "Time, of one chain, and work of 2τ_{int} trajectories, compiling excluded. Lines: the cheapest of each kind. "
+        "Arrows: only a lower limit (95 %) is known. Grey: from elsewhere, for reference."
     )
-    return Chart(
-        "cost",
-        f"Cost of an independent {what}",
-        f"{caption} Grey: from elsewhere, for reference." if grey else caption,
-        [
-            Panel(axis, f"N_{{LF}} τ_{{int}}({family.judge})", steps, "in leapfrog steps", y_log=True),
-            Panel(axis, "milliseconds", time, "in time on this machine", y_log=True),
-        ],
-    )
+    return Picture("cost", "Cost of an independent configuration", caption, _draw(family, _costs(family)))
 
 
-def dot_chart(family: Family, what: str, moves: str) -> Chart:
-    """Cost of an independent configuration of a single comparison: a row for each sampler, the cheapest first."""
-    run = family.last
-    grey = [
-        (curve.name, y) for curve in family.curves for x, y in zip(curve.x, curve.y, strict=True) if x == family.at(run)
-    ]
-    panels = [
-        _dots(run, in_time, 1e3, "milliseconds of one chain", "in time on this machine", moves, []),
-        _dots(run, in_steps, 1.0, f"N_{{LF}} τ_{{int}}({family.judge})", "in leapfrog steps", moves, grey),
-    ]
+def deviations_picture(family: Family) -> Picture | str:
+    """How far the samplers are from exact results."""
+
+    def pull(name: str) -> Cost:
+        return lambda entry: Quantity(entry.observables[name]["z"], 1.0)
+
+    known = [Axis(pull(name), f"{family.symbol(name)}, in σ", is_cost=False) for name in family.last.results.exact]
+    if not known:
+        return "No exact results are known for this target."
+    caption = "Measured minus exact in units of the error, which is honest but large for a frozen sampler."
+    return Picture("observables", "Observables against exact results", caption, _draw(family, known))
+
+
+def _draw(family: Family, axes: Sequence[Axis]) -> Figure:
+    """Against the setting in which comparisons differ; of a single one, a row for each sampler, the cheapest first."""
+    in_rows, run, learned = len(family.runs) == 1, family.last, iter(COLOURS)
+    fixed = {"hmc": (BLUE, "o"), "move": (BLACK, "^"), "exact": (GREEN, "v")}
+    rows = [entry for entry in by_cost(run.results.entries) if entry.status != "dropped"]
+    others = {c.name: c.y[c.x.index(family.at(run))] for c in family.curves if family.at(run) in c.x}
+    names = [mathtext(textwrap.fill(name, _LONGEST_ROW)) for name in [*map(in_words, rows), *others]]
+    columns, height = (len(axes), 0.34 * len(names) + 1.3) if in_rows else (2, 3.2)
+    figure, drawn = panels(len(axes), columns, 9.2 / columns, height, sharey=in_rows)
+    for group, entries in groups(family.runs).items():
+        colour, marker = fixed.get(entries[0].kind) or (next(learned), "D")
+        style: dict[str, Any] = {"label": mathtext(group), "color": colour, "marker": marker}
+        for panel, (of, _, is_cost) in zip(drawn, axes, strict=True):
+            if in_rows:
+                found: list[tuple[float, Entry]] = [(row, entry) for row, entry in enumerate(rows) if entry in entries]
+            else:
+                best = [cheapest(groups([one]).get(group, ()), of if is_cost else in_time) for one in family.runs]
+                found = [(family.at(one), entry) for one, entry in zip(family.runs, best, strict=True) if entry]
+            line = "-" if is_cost and not in_rows else "none"
+            mark(panel, [(place, of(entry)) for place, entry in found], in_rows=in_rows, linestyle=line, **style)
+    for panel, axis in zip(drawn, axes, strict=True):
+        scale, label = "log" if axis.is_cost else "linear", mathtext(axis.label)
+        if in_rows:
+            panel.set(xscale=scale, xlabel=label, ylim=(len(names) - 0.4, -0.6))
+            panel.set_yticks(range(len(names)), names, fontsize=8)
+        else:
+            panel.set(yscale=scale, ylabel=label, xlabel=mathtext(family.symbol(family.axis)))
+    if axes[0].of is in_steps and in_rows:
+        drawn[0].plot([*others.values()], range(len(rows), len(names)), "s", color=GREY)
+    elif axes[0].of is in_steps:
+        for curve in family.curves:
+            line = "--" if curve.dashed else "-"
+            drawn[0].plot(curve.x, curve.y, line, color=GREY, label=mathtext(curve.name))
+    add_legend(figure)
+    return figure
+
+
+def autocorrelation_picture(run: ComparedRun) -> Picture:
+    """ρ(t) of what moves slowly, with the windows at which the sums for τ_int end."""
+    slow, contenders = run.slow[:_MOST_PANELS], run.contenders
+    figure, axes = panels(len(slow), min(2, len(slow)), 4.6, 2.8)
+    for axis, name in zip(axes, slow, strict=True):
+        windows = {title: int(entry.tau_int[name]["window"] or 0) for title, entry in contenders.items()}
+        learned = [windows[title] for title, entry in contenders.items() if entry.kind == "model"]
+        mean = None if run.target is None else run.target.slow.get(name)
+        for (title, entry), colour in zip(contenders.items(), (BLUE, *COLOURS), strict=False):
+            history, window = run.history(entry, name).astype(float), windows[title]
+            lags = min(_MOST_LAGS, max(2 * max(learned, default=_MOST_LAGS), 20), len(history) // 2 - 1)
+            found = autocorrelation_function(history, mean, max_lag=lags)
+            low, high = found.rho - found.error, found.rho + found.error
+            axis.plot(found.rho, color=colour, label=mathtext(title))
+            axis.fill_between(range(lags + 1), low, high, color=colour, alpha=0.25, linewidth=0)
+            axis.plot([window][: window <= lags], found.rho[window : window + 1], "v", color=colour)
+        axis.set(xlabel="lag t (trajectories)", ylabel=mathtext(f"ρ(t) of {run.symbol(name)}"))
+        axis.set_ylim(min(-0.1, axis.get_ylim()[0]), 1.05)
+    add_legend(figure)
     caption = (
-        "★: the best of its kind. Left: time of 2τ_{int} trajectories of one chain, compiling excluded. Right: N_{LF}, "
-        f"the leapfrog steps of a trajectory, times τ_{{int}}, the integrated autocorrelation time of {family.judge}; "
-        "a step of the Omelyan integrator has two forces and counts once. Arrows: only a lower limit (95 %) is known. "
-        "Crosses: dropped on the way, when others cost less."
+        "ρ(t) with its error (Madras and Sokal) of the best HMC and the best of each kind of learned samplers. "
+        "Triangles: where the sum for τ_{int} ends (Wolff); for a frozen chain that lies far beyond the lags shown."
     )
-    caption = f"{caption} Grey: from elsewhere, for reference." if grey else caption
-    return Chart("cost", f"Cost of an independent {what}", caption, panels)
+    return Picture("autocorrelation", f"Autocorrelation, {run.where}", caption, figure)
 
 
-def _dots(
-    run: ComparedRun,
-    cost: Cost,
-    factor: float,
-    axis: str,
-    title: str,
-    moves: str,
-    references: Sequence[tuple[str, float]],
-) -> Panel:
-    known = [(entry, figure) for entry in run.results.entries if (figure := cost(entry).figure)]
-    known.sort(key=lambda pair: (pair[0].status == "dropped", pair[1]))
-    entries = [entry for entry, _ in known]
-    best = [run.best(kind, cost) for kind in _LOOKS]
-    names = [f"★ {in_words(entry)}" if entry in best else in_words(entry) for entry in entries]
-    series = []
-    for kind, (name, colour, marker) in (_LOOKS | {"move": (moves, BLACK, "^")}).items():
-        for status, shape in ((False, marker), (True, "x")):
-            found = [
-                (row, entry)
-                for row, entry in enumerate(entries)
-                if entry.kind == kind and (entry.status == "dropped") == status
-            ]
-            one = _series(f"{name}, dropped" if status else name, colour, shape, found, cost, factor, joined=False)
-            # The rows are the places here.
-            series.append(dataclasses.replace(one, x=[value for value in one.y if value is not None], y=one.x))
-    rows = range(len(names), len(names) + len(references))
-    series += [
-        Series(name, [value], [row], "points", GREY, marker="s")
-        for row, (name, value) in zip(rows, references, strict=True)
-    ]
-    names += [name for name, _ in references]
-    return Panel(axis, "", _filled(series), title, x_log=True, rows=names)
-
-
-def best_of_each(family: Family, kind: str, cost: Cost) -> list[tuple[float, Entry]]:
-    """The best of a kind in each comparison, with its place on the axis."""
-    found = ((family.at(run), run.best(kind, cost)) for run in family.runs)
-    return [(place, entry) for place, entry in found if entry is not None]
-
-
-def best_panel(family: Family, cost: Cost, factor: float, label: str, moves: str) -> Panel:
-    """What the best of each kind costs along the family."""
-    looks = (_LOOKS | {"move": (moves, BLACK, "^")}).items()
-    series = [
-        _series(name, colour, marker, best_of_each(family, kind, cost), cost, factor)
-        for kind, (name, colour, marker) in looks
-    ]
-    return Panel(family.axis_label, label, _filled(series), y_log=True)
-
-
-def _costs(family: Family, cost: Cost, factor: float, moves: str) -> list[Series]:
-    grid = [(family.at(run), entry) for run in family.runs for entry in run.of_kind("hmc")]
-    series = [
-        _series("HMC, all of the grid", SKY, "x", grid, cost, factor, joined=False),
-        _series("best HMC", BLUE, "o", best_of_each(family, "hmc", cost), cost, factor),
-        _series(moves, BLACK, "^", best_of_each(family, "move", cost), cost, factor),
-    ]
-    by_label: dict[str, list[tuple[float, Entry]]] = {}
-    for run in family.runs:
-        for entry in run.trained:
-            by_label.setdefault(label(entry), []).append((family.at(run), entry))
-    longest_first = sorted(by_label.items(), key=lambda item: -item[1][0][1].leapfrog_steps)
-    for colour, (name, entries) in zip(itertools.cycle(MODEL_COLOURS), longest_first, strict=False):
-        series.append(_series(name, colour, "D", entries, cost, factor))
-    return _filled(series)
-
-
-def _filled(series: Iterable[Series]) -> list[Series]:
-    return [one for one in series if len(one.x)]
-
-
-def _series(
-    name: str,
-    colour: str,
-    marker: Marker,
-    entries: Sequence[tuple[float, Entry]],
-    cost: Cost,
-    factor: float,
-    *,
-    joined: bool = True,
-) -> Series:
-    entries = sorted(entries, key=lambda pair: pair[0])
-    costs = [cost(entry) for _, entry in entries]
-    return Series(
-        name,
-        [place for place, _ in entries],
-        [None if c.figure is None else factor * c.figure for c in costs],
-        "points",
-        colour,
-        error=[factor * (c.error or 0.0) for c in costs],
-        is_limit=[c.value is None for c in costs],
-        marker=marker,
-        joined=joined,
-        notes=[f"{entry.name}, acceptance {entry.acceptance:.2f}" for _, entry in entries],
-    )
-
-
-def cost_table(family: Family, moves: str, column: str = "", rows: Sequence[str] = ()) -> Table:
-    """One row for each comparison: N_LF·τ_int, time and work of the best of each kind, and the gains.
+def cost_table(family: Family, column: str = "", rows: Sequence[str] = ()) -> Table:
+    """One row for each comparison: the best of each kind, and the gains of the trained sampler.
 
     `rows` of a `column` are what comparisons are called, if not by their places on the axis.
     """
-    headers = {"hmc": "HMC", "move": moves, "model": "trained"}
-    kinds = [kind for kind in headers if any(run.of_kind(kind) for run in family.runs)]
-    # A heat bath, or a move that is no trajectory, has no leapfrog steps to count.
-    stepping = [kind for kind in kinds if any(e.leapfrog_steps for run in family.runs for e in run.of_kind(kind))]
-    places = rows or [f"{family.at(run):g}" for run in family.runs]
-    work = work_of([entry for run in family.runs for entry in run.results.entries])
+    kinds = {"hmc": "HMC", "move": "moves", "model": "trained"}
+    kinds = {kind: name for kind, name in kinds.items() if any(run.best(kind) for run in family.runs)}
+    columns = [(kind, f"{name}: {axis.label}", axis) for axis in _costs(family) for kind, name in kinds.items()]
+    columns += [("model", "gain in steps", Axis(lambda entry: entry.gain_in_steps, "", False))]
+    columns += [("model", "gain in time", Axis(lambda entry: entry.gain_in_time, "", False))]
     cells = []
-    for place, run in zip(places, family.runs, strict=True):
-        fewest = [run.best(kind, in_steps) for kind in stepping]
-        quickest = [run.best(kind, in_time) for kind in kinds]
-        models = run.best("model", in_steps), run.best("model", in_time)
-        cells.append(
-            [
-                place,
-                *("" if entry is None else shown(entry.steps_tau) for entry in fewest),
-                *("" if entry is None else shown(entry.seconds_per_independent, 1e3) for entry in quickest),
-                *(
-                    "" if entry is None else shown(entry.work_per_independent.get(name, NOTHING))
-                    for name in work
-                    for entry in quickest
-                ),
-                "" if models[0] is None else shown(models[0].gain_in_steps),
-                "" if models[1] is None else shown(models[1].gain_in_time),
-            ]
-        )
-    header = (
-        column or family.axis_label,
-        *(f"{headers[kind]}: N_{{LF}} τ" for kind in stepping),
-        *(f"{headers[kind]}: ms" for kind in kinds),
-        *(f"{headers[kind]}: {family.last.symbol(name)}" for name in work for kind in kinds),
-        "gain in steps",
-        "gain in time",
-    )
+    for place, run in zip(rows or [f"{family.at(run):g}" for run in family.runs], family.runs, strict=True):
+        best = [(run.best(kind, axis.of if axis.is_cost else in_time), axis) for kind, _, axis in columns]
+        cells.append([place, *("" if entry is None else shown(axis.of(entry)) for entry, axis in best)])
     caption = (
-        f"Cost of an independent configuration: N_{{LF}} τ_{{int}} of {family.judge}, and milliseconds of "
-        "one chain. In each column the best of its kind. Gains: of the trained sampler over the best HMC. > and <: "
-        "limits at 95 %."
+        "Cost of an independent configuration; milliseconds are those of one chain. In each column the best of its "
+        "kind. Gains: of the trained sampler over the best HMC. > and <: limits at 95 %."
     )
-    return Table(caption, header, cells)
+    return Table(caption, (column or family.symbol(family.axis), *(name for _, name, _ in columns)), cells)
+
+
+def all_tables(run: ComparedRun) -> list[Table]:
+    """Every sampler of a comparison: costs, trajectories, observables, and what kernels tell beside."""
+    captions = (
+        f"Cost, {run.where}. {LEGEND}",
+        *(f"{what}, {run.where}" for what in ("Trajectories", "Observables", "Work")),
+    )
+    return [Table(caption, *section) for caption, section in zip(captions, sections(run.results), strict=False)]

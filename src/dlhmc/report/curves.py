@@ -1,17 +1,16 @@
 """Curves from elsewhere, for reference beside those of a comparison: `dlhmc report --curves curves.toml`."""
 
-import dataclasses
 import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from dlhmc.errors import UserError
-from dlhmc.settings import converted, read_table, require_known
+import msgspec
+
+from dlhmc.settings import converted, read_table
 
 
-@dataclasses.dataclass(frozen=True)
-class Curve:
+class Curve(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """N_LF·τ_int against a setting of the target; all of it as in the file."""
 
     name: str
@@ -20,23 +19,22 @@ class Curve:
     x: tuple[float, ...]
     y: tuple[float, ...]
     #: what else the target must be
-    target: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    target: dict[str, Any] = {}
     dashed: bool = False
 
+    def __post_init__(self) -> None:
+        if len(self.x) != len(self.y) or not all(map(math.isfinite, (*self.x, *self.y))):
+            raise ValueError(f"the curve '{self.name}' must have as many numbers x as y, all of them finite")
+
     def holds_for(self, target: Mapping[str, Any], axis: str | None) -> bool:
-        """Whether it belongs into a chart against the axis."""
-        return self.against == axis and all(target.get(name) == value for name, value in self.target.items())
+        """Whether it belongs into a figure against the axis."""
+        return self.against == axis and self.target.items() <= target.items()
+
+
+class _File(msgspec.Struct, forbid_unknown_fields=True):
+    curve: list[Curve]
 
 
 def read_curves(path: Path) -> list[Curve]:
     """The curves of a TOML file: an array of tables, `[[curve]]`."""
-    table = read_table(path)
-    require_known(table, ["curve"], str(path))
-    tables = table.get("curve", [])
-    curves = converted(tables, list[Curve], f"The file {path}")
-    known = [field.name for field in dataclasses.fields(Curve)]
-    for curve, written in zip(curves, tables, strict=True):
-        require_known(written, known, str(path))
-        if len(curve.x) != len(curve.y) or not all(map(math.isfinite, (*curve.x, *curve.y))):
-            raise UserError(f"The curve '{curve.name}' of {path} must have as many numbers x as y, all of them finite.")
-    return curves
+    return converted(read_table(path), _File, f"The file {path}").curve

@@ -1,120 +1,114 @@
-"""The report as one HTML file that needs nothing else: plots that respond to the reader, and show without.
+"""What stands on the page, and the page: one HTML file with its figures inside, without a script.
 
-Texts may come from the files of a stranger's run: they are escaped, and the page forbids all scripts but its own.
+Texts may come from the files of a stranger's run: they are escaped, and the page forbids scripts and whatever comes
+from elsewhere.
 """
 
-import base64
-import dataclasses
 import functools
-import hashlib
-import json
-import math
+import io
 import re
-from collections.abc import Iterable, Sequence
-from importlib import resources
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
 
 import jinja2
-import numpy as np
+import matplotlib as mpl
 from markupsafe import Markup, escape
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure
 
-from dlhmc.report.charts import Chart, Film, HeatMap, Page, Table
-from dlhmc.report.inline import columns_of, inline, legend
-from dlhmc.storage.tables import plain
+from dlhmc.storage.files import write_whole
+from dlhmc.storage.tables import SCRIPT, plain
 
-_SCRIPT = re.compile(r"([_^])\{([^{}]*)\}")
-_BEFORE_PERCENT = re.compile(r"(?<=\d) (?=%)")
-_NUMBER = re.compile(r"[<>≤≥≈~±+\-−\s]*[\d.]")
-#: a colour shows no more digits than these
-_DIGITS_OF_MAPS = 5
+
+class Picture(NamedTuple):
+    """A figure with a caption that says what one sees."""
+
+    #: of its files
+    name: str
+    title: str
+    caption: str
+    figure: Figure
+
+
+class Table(NamedTuple):
+    """Text in rows; the first column names the row."""
+
+    caption: str
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    #: numbers of rows to look at first
+    marked: Sequence[int] = ()
+
+
+class Code(NamedTuple):
+    """Commands or settings, to be copied."""
+
+    caption: str
+    text: str
+
+
+Block = Picture | Table | Code | str
+
+
+class Section(NamedTuple):
+    """A heading and what stands below it."""
+
+    heading: str
+    blocks: Sequence[Block]
+
+
+class Page(NamedTuple):
+    """The whole report: who won, and everything behind it."""
+
+    title: str
+    answers: Sequence[str]
+    sections: Sequence[Section]
+
+    @property
+    def pictures(self) -> list[Picture]:
+        """In their order."""
+        return [block for section in self.sections for block in section.blocks if isinstance(block, Picture)]
 
 
 def render(page: Page) -> str:
     """The page."""
-    style, script = _resource("page.css"), _resource("page.js")
-    policy = (
-        f"default-src 'none'; script-src {_source_hash(script)}; style-src {_source_hash(style)}; "
-        "img-src data:; base-uri 'none'; form-action 'none'"
-    )
-    return _template().render(page=page, style=style, script=script, policy=policy)
+    return _template().render(page=page)
 
 
-def data(figure: Chart | Film) -> str:
-    """What the page's script draws, as JSON that is safe inside of a script element; not finite becomes null."""
-    text = json.dumps(_as_json(figure), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return re.sub("[<>&\u2028\u2029]", lambda found: f"\\u{ord(found[0]):04x}", text)
+def save(figure: Figure, name: str, folder: Path) -> Path:
+    """Write a figure as PNG and SVG; the path of the first."""
+    folder.mkdir(parents=True, exist_ok=True)
+    write_whole(folder / f"{name}.svg", _svg(figure, name).encode())
+    figure.savefig(folder / f"{name}.png", dpi=130)
+    return folder / f"{name}.png"
 
 
-def with_scripts(text: str) -> Markup:
-    """The text as HTML, _{…} and ^{…} as sub- and superscripts."""
-    text = _BEFORE_PERCENT.sub("\u00a0", text)  # no line ends between a number and its unit
-    parts: list[Markup] = []
-    end = 0
-    for found in _SCRIPT.finditer(text):
-        element = Markup("<sub>{}</sub>") if found[1] == "_" else Markup("<sup>{}</sup>")
-        parts += [escape(text[end : found.start()]), element.format(found[2])]
-        end = found.end()
-    return Markup("").join([*parts, escape(text[end:])])
+def _svg(figure: Figure, name: str) -> str:
+    """The same numbers give the same text."""
+    buffer = io.StringIO()
+    with mpl.rc_context({"svg.hashsalt": name}):
+        FigureCanvasSVG(figure).print_svg(buffer, metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
+    return buffer.getvalue()
 
 
-def numeric_columns(table: Table) -> list[bool]:
-    """Which columns hold numbers, to be aligned on the right; cells without a letter or digit say nothing."""
-
-    def holds_numbers(cells: Sequence[str]) -> bool:
-        telling = [cell for cell in cells if any(map(str.isalnum, cell))]
-        return bool(telling) and all(_NUMBER.match(cell) for cell in telling)
-
-    columns = range(len(table.header))
-    return [holds_numbers([row[column] for row in table.rows if column < len(row)]) for column in columns]
+def _inline(picture: Picture) -> Markup:
+    """The figure as an element, without names that parts of several figures have in common."""
+    text = _svg(picture.figure, picture.name)
+    element = re.sub(r' id="[A-Za-z0-9.]+_\d+"', "", text[text.index("<svg") :])
+    return Markup(element)  # noqa: S704 - Matplotlib has escaped it
 
 
-def _as_json(value: object) -> object:
-    """Dataclasses, sequences and NumPy's numbers as what JSON knows."""
-    if isinstance(value, HeatMap):
-        values = [[_rounded(number) for number in column] for column in value.values]
-        return {"title": value.title, "values": values}
-    if dataclasses.is_dataclass(value):
-        return {field.name: _as_json(getattr(value, field.name)) for field in dataclasses.fields(value)}
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, Iterable) and not isinstance(value, str):
-        return [_as_json(element) for element in value]
-    return value
-
-
-def _rounded(value: float) -> float | None:
-    return float(f"{value:.{_DIGITS_OF_MAPS}g}") if math.isfinite(value) else None
-
-
-def _anchor(heading: str, number: int) -> str:
-    """A name for links that stays readable; the number makes it unique."""
-    words = re.findall(r"[a-z0-9]+", plain(heading).lower())
-    return "-".join([*words, str(number)])
-
-
-def _source_hash(text: str) -> str:
-    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
-
-
-def _resource(name: str) -> str:
-    return resources.files("dlhmc.report").joinpath(name).read_text("utf-8")
+def _html(text: str) -> Markup:
+    """_{…} and ^{…} as sub- and superscripts."""
+    tags = {"_": "sub", "^": "sup"}
+    return Markup(SCRIPT.sub(lambda found: f"<{tags[found[1]]}>{found[2]}</{tags[found[1]]}>", escape(text)))  # noqa: S704
 
 
 @functools.cache
 def _template() -> jinja2.Template:
-    environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    environment.filters |= {
-        "scripts": with_scripts,
-        "plain": plain,
-        "data": data,
-        "drawn": inline,
-        "legend": legend,
-        "columns": columns_of,
-        "numeric_columns": numeric_columns,
-        "anchor": _anchor,
-        "kind": lambda block: type(block).__name__.lower(),
-    }
-    return environment.from_string(_resource("page.html.jinja"))
+    loader = jinja2.PackageLoader("dlhmc.report", "")
+    environment = jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True, undefined=jinja2.StrictUndefined)
+    environment.filters |= {"html": _html, "plain": plain, "inline": _inline}
+    environment.filters["kind"] = lambda block: type(block).__name__
+    return environment.get_template("page.html.jinja")

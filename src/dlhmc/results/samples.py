@@ -157,7 +157,7 @@ class Measurements:
         if _histories(self.data).shape == (1, 1):
             show_values(summary, self.observables, console)
             return
-        show_observables(summary, self._quantities, console)
+        show_observables(summary, console)
         show_warnings(summary, console)
 
     def __repr__(self) -> str:
@@ -200,7 +200,7 @@ class Samples(Measurements):
 
     def show(self, console: Console | None = None) -> None:
         """Print the results beside the exact values, and the speed."""
-        show(self.summary(), self._quantities, console or Console())
+        show(self.summary(), console or Console())
 
 
 def _plain(found: NDArray[Any]) -> Any:

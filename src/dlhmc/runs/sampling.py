@@ -165,8 +165,8 @@ def show_results(path: Path, console: Console) -> dict[str, Any]:
     lost = [f"damaged, so these are the results of an earlier checkpoint: {problem}" for problem in problems]
     for text in lost:
         console.out(text, style="red", highlight=False)
-    quantities, summary = found.summarised()
-    show(summary, quantities, console)
+    _, summary = found.summarised()
+    show(summary, console)
     if found.rows < found.wanted:
         console.print(f"not finished: {found.rows} of {found.wanted} trajectories")
     return summary | {"warnings": summary["warnings"] + lost}
@@ -511,10 +511,10 @@ class Sampling(Work):
             console.print(f"step size {self.step_size:.4g}{tuned}", highlight=False)
         # What was written is what the disk gives back.
         require_history(self._amounts, self.history, self.total, self.checkpoint()[1])
-        quantities, summary = self.so_far.summarised()
+        _, summary = self.so_far.summarised()
         write_json(self._directory.summary, summary, self._directory.identity())
         if self._show_results:
-            show(summary, quantities, console)
+            show(summary, console)
             console.out(f"written to {self._directory.path}", highlight=False)
         else:
             show_alarms(summary, console)

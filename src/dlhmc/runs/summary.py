@@ -42,6 +42,14 @@ _LARGEST_POWER = 100
 IN_EVERY_SUMMARY = ("accepted", "nonfinite", "energy_change", *TEMPERATURE)
 #: elements of an array that are shown
 MOST_SHOWN = 4
+COLUMNS = ("observable", "measured", "exact", "difference", "R̂")
+# Averages of functions of ΔH, and the configurational temperature: where they are, and what they must be.
+_CHECKS = {
+    "exp(-ΔH)": ("exp_minus_dh", 1),
+    "A tanh(ΔH/2)": ("balance", 0),
+    "⟨|∇S|²⟩/⟨ΔS⟩": ("temperature", 1),
+}
+_TAU_INT = "tau_int_"
 #: one element of a quantity: () for a number
 Element = tuple[Any, ...]
 
@@ -261,7 +269,7 @@ def summarise_observables(
         return _nested(for_each(shape, measured), lambda pair: compared(*pair))
 
     moments = {name: moment(*of, quantities.exact.get(name)) for name, of in quantities.moments.items()}
-    return moments | {f"tau_int_{name}": _nested(elements, time_entry) for name, elements in taus.items()}
+    return moments | {_TAU_INT + name: _nested(elements, time_entry) for name, elements in taus.items()}
 
 
 def unconverged(summary: Mapping[str, Any], quantities: Quantities) -> list[str]:
@@ -334,9 +342,9 @@ def time_entry(tau: AutocorrelationTime) -> dict[str, Any]:
     }
 
 
-def show(summary: dict[str, Any], quantities: Quantities, console: Console) -> None:
+def show(summary: Mapping[str, Any], console: Console) -> None:
     """Print the table: observable, measured, exact, difference in σ, R̂; then how fast the slow ones move."""
-    show_observables(summary, quantities, console)
+    show_observables(summary, console)
     independent = summary["microseconds_per_independent"]
     times = [f"{shown_microseconds(summary['microseconds_per_trajectory'])} µs a trajectory and chain"]
     times += [] if independent is None else [f"{shown_microseconds(independent)} µs an independent configuration"]
@@ -347,26 +355,30 @@ def show(summary: dict[str, Any], quantities: Quantities, console: Console) -> N
     show_alarms(summary, console)
 
 
-def show_observables(summary: Mapping[str, Any], quantities: Quantities, console: Console) -> None:
+def show_observables(summary: Mapping[str, Any], console: Console) -> None:
     """The table alone."""
     table = Table(title=escape(summary["title"]), title_justify="left")
-    for column in ("observable", "measured", "exact", "difference", "R̂"):
+    for column in COLUMNS:
         table.add_column(column, justify="left" if column == "observable" else "right")
-    for name in quantities.moments:
-        for label, *row in shown_moment(name, summary[name]):
-            table.add_row(escape(label), *row)
-    for check in shown_checks(summary):
-        table.add_row(*check, style="bold red" if summary["alarms"] else None)
-    for name, entry in summary.get("derived", {}).items():
-        table.add_row(escape(name.replace("_", " ")), shown_mean(entry))
-    if summary.get("acceptance") is not None:
-        table.add_row("acceptance", f"{summary['acceptance']:.4f}")
-    for name, value in summary.get("kernel_figures", {}).items():
-        table.add_row(escape(name.replace("_", " ")), f"{value:.4g}")
-    for name in quantities.slow:
-        for label, tau in shown_elements(name, summary[f"tau_int_{name}"]):
-            table.add_row(escape(f"τ_int({label})"), shown_time(tau) if tau else "")
+    for label, *row in shown_observables(summary):
+        table.add_row(escape(label), *row, style="bold red" if label in _CHECKS and summary["alarms"] else None)
     console.print(table)
+
+
+def shown_observables(summary: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
+    """Rows of the table: moments, checks, what follows from them, and how fast the slow ones move."""
+    for name in (name for name, entry in summary.items() if isinstance(entry, dict) and "exact" in entry):
+        yield from shown_moment(name, summary[name])
+    yield from shown_checks(summary)
+    for name, entry in summary.get("derived", {}).items():
+        yield name.replace("_", " "), shown_mean(entry)
+    if summary.get("acceptance") is not None:
+        yield "acceptance", f"{summary['acceptance']:.4f}"
+    for name, value in summary.get("kernel_figures", {}).items():
+        yield name.replace("_", " "), f"{value:.4g}"
+    for name in (name for name in summary if name.startswith(_TAU_INT)):
+        for label, tau in shown_elements(name.removeprefix(_TAU_INT), summary[name]):
+            yield f"τ_int({label})", shown_time(tau) if tau else ""
 
 
 def show_values(summary: Mapping[str, Any], names: Iterable[str], console: Console) -> None:
@@ -416,9 +428,8 @@ def shown_moment(name: str, entry: Mapping[str, Any]) -> Iterator[tuple[str, str
 
 
 def shown_checks(summary: Mapping[str, Any]) -> Iterator[tuple[str, str, str, str]]:
-    """What is known exactly of every run: averages of functions of ΔH, and the configurational temperature."""
-    checks = (("exp(-ΔH)", "exp_minus_dh", 1), ("A tanh(ΔH/2)", "balance", 0), ("⟨|∇S|²⟩/⟨ΔS⟩", "temperature", 1))
-    for label, name, exact in checks:
+    """What is known exactly of every run."""
+    for label, (name, exact) in _CHECKS.items():
         if (entry := summary.get(name)) is not None:
             difference = f"{(entry['mean'] - exact) / entry['error']:+.1f} σ" if entry["error"] else ""
             yield label, shown_mean(entry), str(exact), difference

@@ -6,6 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+#: sub- and superscripts in labels, which are plain text otherwise
+SCRIPT = re.compile(r"([_^])\{((?:[^\W_]|[ ,.+*/−-])+)\}")
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -34,7 +36,7 @@ def plain(label: str) -> str:
     >>> plain("N_{LF} τ")
     'N_LF τ'
     """
-    return re.sub(r"([_^])\{(.*?)\}", r"\1\2", label)
+    return SCRIPT.sub(r"\1\2", label)
 
 
 def superscript(exponent: int) -> str:

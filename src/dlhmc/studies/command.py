@@ -14,14 +14,15 @@ from dlhmc.machine import processes
 from dlhmc.plans.comparing import ComparePlan
 from dlhmc.plans.training import TrainPlan
 from dlhmc.report.command import report
-from dlhmc.report.comparisons import ComparedRun
+from dlhmc.report.compared import ComparedRun, Family, headline
 from dlhmc.report.costs import cost_table
 from dlhmc.report.curves import read_curves
-from dlhmc.report.families import Family
 from dlhmc.report.figures import grouped
 from dlhmc.runs.directory import RunDirectory, new_run, old_run, open_run
 from dlhmc.runs.loop import PLAIN, ExecutionOptions
 from dlhmc.runs.progress import format_duration
+from dlhmc.storage import tables
+from dlhmc.storage.tables import plain
 from dlhmc.studies.study import Part, Study, StudyPlan
 
 KIND, REPORT, TABLES = "reproduce", "report.html", "tables"
@@ -95,11 +96,11 @@ def _run(study: Study, plans: Plans, path: Path, console: Console, *, quiet: boo
             shown.print(f"go on with  dlhmc resume {path}", markup=False, highlight=False, soft_wrap=True)
             return code
     compared = {part.row: ComparedRun.open(path / part.name) for part, _ in plans if part.kind == "compare"}
-    families = grouped(list(compared.values()), ())
-    _write_costs(study, compared, families[0][0].moves, path / TABLES)
+    families = grouped(list(compared.values()))
+    _write_costs(study, compared, path / TABLES)
     report([path], path / REPORT, shown, None if study.curves is None else Path(study.curves))
-    for figures, family in families:
-        if (answer := figures.headline(family.last)) is not None:
+    for _, family in families:
+        if (answer := headline(family.last)) is not None:
             shown.print(answer, highlight=False, markup=False)
     return ExitCode.OK
 
@@ -120,9 +121,11 @@ def _do(plan: TrainPlan | ComparePlan, run: Path, console: Console, options: Exe
     return plan.run(run, console, options)[1]
 
 
-def _write_costs(study: Study, compared: dict[str, ComparedRun], moves: str, folder: Path) -> None:
+def _write_costs(study: Study, compared: dict[str, ComparedRun], folder: Path) -> None:
     """One row for each comparison as CSV and Markdown; those of all samplers are with the comparisons."""
-    table = cost_table(Family(list(compared.values())), moves, study.column or "target", list(compared))
+    table = cost_table(Family(list(compared.values())), study.column or "target", list(compared))
     folder.mkdir(exist_ok=True)
-    (folder / "cost.md").write_text(table.markdown(), encoding="utf-8")
-    (folder / "cost.csv").write_text(table.comma_separated(), encoding="utf-8")
+    header, *rows = ([plain(cell) for cell in row] for row in (table.header, *table.rows))
+    text = f"{tables.markdown(header, rows)}\n\n{plain(table.caption)}\n"
+    (folder / "cost.md").write_text(text, encoding="utf-8")
+    (folder / "cost.csv").write_text(tables.comma_separated(header, rows), encoding="utf-8")

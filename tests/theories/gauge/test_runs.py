@@ -10,7 +10,7 @@ import pytest
 import dlhmc
 from dlhmc import cli
 from dlhmc.errors import ExitCode
-from dlhmc.report.contents import build_page, drawn
+from dlhmc.report.command import build_page
 from dlhmc.theories import registry
 from dlhmc.theories.gauge.files import read
 
@@ -182,7 +182,7 @@ def test_the_flow_of_angles_in_a_run(capsys):
     np.testing.assert_allclose(found.data["wilson_loops"][:, :, 0, 0], found.data["plaquette"], atol=1e-6)
     energy = found.data["flow_energy_plaquette"].values / np.square([0.25, 0.5, 0.75, 1.0])
     assert np.all(np.diff(energy, axis=-1) < 0)
-    assert drawn(build_page([Path("run")]))[0].name == "flow-run"
+    assert build_page([Path("run")]).pictures[0].name == "flow-run"
 
 
 def test_u1_beyond_two_dimensions(capsys):

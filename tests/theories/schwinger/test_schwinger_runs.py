@@ -4,11 +4,13 @@ import json
 
 import numpy as np
 import pytest
+from drawn import lines, marks, spans
 
 import dlhmc
 from dlhmc import cli
 from dlhmc.comparison.command import open_results
 from dlhmc.errors import ExitCode
+from dlhmc.report.plots import mathtext
 from dlhmc.report.sampling import SampledRun, sampling_table
 from dlhmc.runs.summary import _title
 from dlhmc.theories.schwinger.figures import SchwingerFigures
@@ -65,24 +67,26 @@ def test_figures(run):
     pion = {"mean": [4.0, 2.0, 1.5], "error": [0.1, 0.1, None]}
     other = found._replace(summary=found.summary | {"derived": masses, "pion": pion | {"error": [0.1, 0.1, 0.1]}})
     (chart,) = SchwingerFigures().sampled(other)
-    (points, fit, _) = chart.panels[0].series
-    assert (points.x, points.y) == ([0, 1, 2], [4.0, 2.0, 1.5])
-    assert fit.name == "M_{π} = 0.5(1)"
+    (axis,) = chart.figure.axes
+    assert marks(axis)[mathtext(found.symbol("pion"))].tolist() == [[0, 4.0], [1, 2.0], [2, 1.5]]
+    fit = lines(axis)[mathtext("M_{π} = 0.5(1)")]
     # A cosh(M(2 − t)) at t = 1 and 2.
-    np.testing.assert_allclose(fit.y[0] / fit.y[1], np.cosh(0.5))
+    np.testing.assert_allclose(fit[0, 1] / fit[1, 1], np.cosh(0.5))
     (chart,) = SchwingerFigures().together([found, other])
-    line, points = chart.panels[0].series
+    (axis,) = chart.figure.axes
     root = 2**0.5
-    np.testing.assert_allclose([points.x, points.y, points.error], [[0.1968 * root], [0.5 * root], [0.1 * root]])
-    np.testing.assert_allclose(line.y[-1], 2.008 * line.x[-1] ** (2 / 3))
+    np.testing.assert_allclose(marks(axis)["measured"], [[0.1968 * root, 0.5 * root]])
+    np.testing.assert_allclose(spans(axis, "measured"), [0.2 * root])
+    line = lines(axis)[mathtext("2.008 m^{2/3}")]
+    np.testing.assert_allclose(line[-1, 1], 2.008 * line[-1, 0] ** (2 / 3))
     # Without errors, and without masses.
     (chart,) = SchwingerFigures().sampled(found._replace(summary=found.summary | {"pion": pion}))
-    assert chart.panels[0].series[0].error == [0.1, 0.1, None]
+    assert len(marks(chart.figure.axes[0])[mathtext(found.symbol("pion"))]) == 3
     assert SchwingerFigures().together([found]) == []
     cells = {row[0]: row[1:4] for row in sampling_table(other.summary).rows}
     assert cells["pion mass"] == ("0.5(1)", "", "")
     assert [cells[name][1] for name in ("exp(-ΔH)", "A tanh(ΔH/2)")] == ["1", "0"]
-    assert SchwingerFigures().sampled(found._replace(summary=None)) == []
+    assert SchwingerFigures().sampled(found._replace(summary={})) == []
 
 
 @pytest.mark.slow

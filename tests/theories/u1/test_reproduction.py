@@ -15,12 +15,11 @@ from rich.console import Console
 
 from dlhmc import cli
 from dlhmc.errors import ExitCode, UserError
-from dlhmc.report.comparisons import ComparedRun
+from dlhmc.report.compared import ComparedRun, headline
 from dlhmc.runs.directory import RunDirectory, read_json, write_json
 from dlhmc.settings import read_table
 from dlhmc.studies.command import planned, reproduce, resume
 from dlhmc.studies.study import StudyPlan
-from dlhmc.theories.u1.figures import U1Figures
 from dlhmc.theories.u1.study import U1Study
 
 # Training, comparing and reporting, which it puts together, have tests of their own; this takes longest to set up.
@@ -73,7 +72,7 @@ def test_what_was_done_is_not_done_again(finished):
     _, printed = finished
     assert "[1/2] train networks with heads of plaquettes at β = 2: done before" in printed
     assert "[2/2] compare at β = 2 " in printed
-    assert "an independent topological charge costs the trained sampler " in printed
+    assert "an independent charge costs networks in windows" in printed
 
 
 def test_everything_is_there(finished):
@@ -105,7 +104,7 @@ def test_tables_agree_with_the_comparisons(finished):
     results = json.loads((path / "compare-b2" / "results.json").read_text())
     models = [entry for entry in results["entries"] if entry["kind"] == "model"]
     assert {entry["network"] for entry in models} == {"local"}
-    shown = float(re.match(r"[\d.]+", rows[0]["trained: N_LF τ"])[0])
+    shown = float(re.match(r"[\d.]+", rows[0]["trained: N_LF τ_int(Q_ℤ)"])[0])
     times = [entry["tau_int"]["charge"]["value"] for entry in models]
     found = [entry["leapfrog_steps"] * time for entry, time in zip(models, times, strict=True) if time is not None]
     assert shown == pytest.approx(min(found), rel=0.1)
@@ -118,8 +117,8 @@ def test_the_page_says_how_to_repeat_it(finished):
 
 
 def test_the_headline_names_limits_as_limits(finished):
-    text = U1Figures().headline(ComparedRun.open(finished[0] / "compare-b2"))
-    assert text.startswith("On 4×4 at β = 2 ")
+    text = headline(ComparedRun.open(finished[0] / "compare-b2"))
+    assert "U(1) gauge theory, 4×4, β = 2: " in text
     assert ">" not in text
 
 

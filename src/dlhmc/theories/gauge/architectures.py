@@ -56,6 +56,7 @@ class LocalArchitecture(Architecture):
     """Leapfrog layers whose networks see a window, a block of the lattice; before training, HMC."""
 
     name: ClassVar[str] = "local"
+    words: ClassVar[str] = "networks in windows"
     meaning: ClassVar[str] = "networks that act in windows, each accepted on its own; they start as HMC"
     training: ClassVar[TrainingDefaults] = TrainingDefaults(1500, 3e-3, gamma_start=0.3, loss="leaving")
 
@@ -181,6 +182,7 @@ class CovariantArchitecture(Architecture):
     """The paper's layers with networks that commute with gauge transformations; before training, HMC."""
 
     name: ClassVar[str] = "covariant"
+    words: ClassVar[str] = "gauge-covariant networks"
     meaning: ClassVar[str] = "the paper's layers for links that are matrices, with gauge-covariant networks"
     training: ClassVar[TrainingDefaults] = TrainingDefaults(1000, 1e-3, gamma_start=1.0, loss="action")
 

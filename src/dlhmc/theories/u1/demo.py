@@ -11,13 +11,12 @@ from rich.table import Table
 from dlhmc.errors import ExitCode
 from dlhmc.plans.sampling import SamplePlan
 from dlhmc.plans.training import TrainPlan
-from dlhmc.report import draw
-from dlhmc.report.charts import BLUE, GREEN, VERMILION
-from dlhmc.report.histories import Chain, history_chart
+from dlhmc.report.page import save
+from dlhmc.report.plots import draw_histories
 from dlhmc.runs.directory import RunDirectory, read_json
 from dlhmc.runs.summary import shown_mean, shown_time
 from dlhmc.settings import merged
-from dlhmc.theories.u1.figures import HISTORY, Q_Z, in_words
+from dlhmc.theories.u1.figures import Q_Z, in_words
 from dlhmc.theories.u1.theory import U1Settings, U1Theory
 
 _ROWS = ("plaquette", "charge_squared")
@@ -41,8 +40,8 @@ def demo(out: Path, trajectories: int, steps: int, console: Console, settings: U
         "networks": {"warmup": 100, "model": str(out / "training"), "alternate": 0},
         "in turn": {"warmup": 300, "model": str(out / "training")},
     }
-    summaries, chains = {}, []
-    for (label, sampler), colour in zip(samplers.items(), (BLUE, VERMILION, GREEN), strict=True):
+    summaries, chains = {}, {}
+    for label, sampler in samplers.items():
         console.print(f"[bold]{label}[/bold] on {where}", highlight=False)
         directory = RunDirectory(out / label.lower().replace(" ", "-"))
         plan = SamplePlan.from_table(target | sampler | {"trajectories": trajectories})
@@ -50,12 +49,11 @@ def demo(out: Path, trajectories: int, steps: int, console: Console, settings: U
         if code is not ExitCode.OK:
             return code
         summaries[label] = read_json(directory.summary, directory.identity())
-        chains.append(Chain(label, np.asarray(work.history.array("charge")[:, 0]), colour))
+        chains[label] = np.asarray(work.history.array("charge")[:, 0])
     console.print(_table(summaries, where))
     console.print("networks: HMC before training; that there is a way out of a sector they found by themselves")
     console.print("τ_int: trajectories until the charge is forgotten; 0.5 is that of independent draws")
-    chart = history_chart("topology", f"Topological charge of one chain, {where}", HISTORY, Q_Z, chains)
-    picture = draw.save(chart, out)[0]
+    picture = save(draw_histories(chains, Q_Z), "topology", out)
     console.print(f"picture: {picture}", highlight=False, soft_wrap=True)
     return ExitCode.OK
 
