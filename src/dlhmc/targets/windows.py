@@ -328,14 +328,19 @@ class Windows(eqx.Module):
         return self.layout.paste(self.place, field, moved)
 
 
-def plaquettes_with(links: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Plaquettes that contain any of these links, [plane, *site], of a lattice with links [direction, *site]."""
+def loops_with(links: NDArray[np.bool_], length: int = 1) -> NDArray[np.bool_]:
+    """Loops of `length` × 1 that contain any of these links [direction, *site]: [shape, *site].
 
-    def of_plane(mu: int, nu: int) -> NDArray[np.bool_]:
-        far = np.roll(links[nu], -1, axis=mu) | np.roll(links[mu], -1, axis=nu)
-        return np.asarray(links[mu] | links[nu] | far)
+    Plaquettes for each pair of directions μ < ν; rectangles for each pair, the direction of the long side first.
+    """
 
-    return np.stack([of_plane(mu, nu) for mu, nu in itertools.combinations(range(len(links)), 2)])
+    def of_shape(mu: int, nu: int) -> NDArray[np.bool_]:
+        side = links[mu] if length == 1 else links[mu] | np.roll(links[mu], -1, axis=mu)
+        far = np.roll(links[nu], -length, axis=mu) | np.roll(side, -1, axis=nu)
+        return np.asarray(side | links[nu] | far)
+
+    pairs = itertools.combinations if length == 1 else itertools.permutations
+    return np.stack([of_shape(mu, nu) for mu, nu in pairs(range(len(links)), 2)])
 
 
 def layout_for(target: Target, block: int) -> Layout:

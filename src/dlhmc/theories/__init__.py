@@ -5,7 +5,8 @@ EXPORTS = {
     name: f"dlhmc.theories.{module}"
     for module, names in {
         "gauge.heatbath": ("HeatBath",),
-        "gauge.wilson": ("Wilson", "wilson"),
+        "gauge.actions": ("Plaquette", "Rectangle"),
+        "gauge.wilson": ("GaugeField", "improved", "wilson"),
         "schwinger.reweighting": ("reweighted",),
         "schwinger.schwinger": ("Schwinger",),
         "u1.plaquette_action": ("PlaquetteAction",),

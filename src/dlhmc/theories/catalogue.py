@@ -1,7 +1,8 @@
 """All that theories offer at the top of the package: `dlhmc.theories.EXPORTS` for those who want it at once."""
 
+from dlhmc.theories.gauge.actions import Plaquette, Rectangle
 from dlhmc.theories.gauge.heatbath import HeatBath
-from dlhmc.theories.gauge.wilson import Wilson, wilson
+from dlhmc.theories.gauge.wilson import GaugeField, improved, wilson
 from dlhmc.theories.schwinger.reweighting import reweighted
 from dlhmc.theories.schwinger.schwinger import Schwinger
 from dlhmc.theories.u1.hits import InstantonHits
@@ -17,18 +18,21 @@ from dlhmc.theories.vectors.rough_well import RoughWell
 __all__ = [
     "U1",
     "Funnel",
+    "GaugeField",
     "Gaussian",
     "GaussianMixture",
     "HeatBath",
     "InstantonHits",
     "LogDensity",
+    "Plaquette",
     "PlaquetteAction",
+    "Rectangle",
     "RoughWell",
     "Schwinger",
-    "Wilson",
     "charge_loss",
     "correlated_gaussian",
     "ill_conditioned_gaussian",
+    "improved",
     "reweighted",
     "wilson",
 ]
