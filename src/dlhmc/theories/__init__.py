@@ -10,6 +10,7 @@ EXPORTS = {
         "schwinger.reweighting": ("reweighted",),
         "schwinger.schwinger": ("Schwinger",),
         "u1.plaquette_action": ("PlaquetteAction",),
+        "u1.mixed": ("Mixed",),
         "u1.wilson": ("U1",),
         "u1.hits": ("InstantonHits",),
         "u1.loss": ("charge_loss",),

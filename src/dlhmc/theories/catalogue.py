@@ -7,6 +7,7 @@ from dlhmc.theories.schwinger.reweighting import reweighted
 from dlhmc.theories.schwinger.schwinger import Schwinger
 from dlhmc.theories.u1.hits import InstantonHits
 from dlhmc.theories.u1.loss import charge_loss
+from dlhmc.theories.u1.mixed import Mixed
 from dlhmc.theories.u1.plaquette_action import PlaquetteAction
 from dlhmc.theories.u1.wilson import U1
 from dlhmc.theories.vectors.funnel import Funnel
@@ -24,6 +25,7 @@ __all__ = [
     "HeatBath",
     "InstantonHits",
     "LogDensity",
+    "Mixed",
     "Plaquette",
     "PlaquetteAction",
     "Rectangle",

@@ -80,7 +80,10 @@ class HeatBathMoves(Moves):
     def kernel(self, name: str, target: "Target") -> "Kernel":
         """The heat bath, where the lattice allows it."""
         from dlhmc.theories.gauge.heatbath import HeatBath
+        from dlhmc.theories.gauge.wilson import wilson_coupling
 
+        if wilson_coupling(target) is None:
+            raise UserError(f"The {Setting('kernel')} {name} is for the {Setting('action')} wilson alone.")
         try:
             return HeatBath(target, self.overrelaxation)  # type: ignore[arg-type]
         except ValueError as error:

@@ -27,7 +27,13 @@ _CHARGES = range(-3, 4)
 
 
 class GaugeField(Target):
-    """p(U) ∝ e^{−γβ Σ S_i(U)} with the actions S_i; made by `wilson` and `improved`."""
+    """p(U) ∝ e^{−γβ Σ S_i(U)} with actions S_i, on a periodic lattice of two, three or four dimensions.
+
+    >>> target = GaugeField("su2", (4, 4), beta=2.0, actions=(Plaquette(1.4), Rectangle(-0.05)))
+    >>> x = target.start(jax.random.key(0), "cold", chains=2, dtype=jnp.float32)
+    >>> x.shape, target.action(x).tolist()
+    ((2, 2, 2, 4, 4, 2), [0.0, 0.0])
+    """
 
     couplings: ClassVar[tuple[str, ...]] = ("gamma", "beta")
 
@@ -36,6 +42,20 @@ class GaugeField(Target):
     beta: Float[Array, ""]
     gamma: Float[Array, ""]
     actions: tuple[Action, ...]
+
+    def __init__(
+        self,
+        group: str | Group,
+        sides: tuple[int, ...],
+        beta: ArrayLike,
+        gamma: ArrayLike = 1.0,
+        actions: Sequence[Action] | None = None,
+    ) -> None:
+        if len(sides) not in (2, 3, 4) or min(sides) < 2:
+            raise ValueError(f"a lattice has two to four sides of at least 2 sites, not {tuple(sides)}")
+        self.group = Group.named(group) if isinstance(group, str) else group
+        self.sides, self.actions = tuple(sides), tuple(actions or (Plaquette(),))
+        self.beta, self.gamma = leaf(beta), leaf(gamma)
 
     @property
     def geometry(self) -> UnitaryMatrices:
@@ -280,17 +300,8 @@ def all_loops(target: GaugeField, largest: int, x: Links) -> Float[Array, "m n c
 
 
 def wilson(group: str, sides: tuple[int, ...], beta: ArrayLike, gamma: ArrayLike = 1.0) -> GaugeField:
-    """The Wilson action of a gauge group on a periodic lattice of two, three or four dimensions.
-
-    >>> target = wilson("su3", (4, 4, 4, 8), beta=6.0)
-    >>> x = target.start(jax.random.key(0), "cold", chains=2, dtype=jnp.float32)
-    >>> x.shape, target.action(x).tolist()
-    ((3, 3, 4, 4, 4, 4, 8, 2), [0.0, 0.0])
-    """
-    named, sides = Group.named(group), tuple(sides)
-    if len(sides) not in (2, 3, 4) or min(sides) < 2:
-        raise ValueError(f"a lattice has two to four sides of at least 2 sites, not {sides}")
-    return GaugeField(named, sides, leaf(beta), leaf(gamma), (Plaquette(),))
+    """The Wilson action, β Σ_P (1 − Re tr P/N)."""
+    return GaugeField(group, sides, beta, gamma)
 
 
 def improved(group: str, sides: tuple[int, ...], beta: ArrayLike, c1: str | ArrayLike) -> GaugeField:
@@ -299,9 +310,7 @@ def improved(group: str, sides: tuple[int, ...], beta: ArrayLike, c1: str | Arra
     >>> [float(action.coefficient) for action in improved("su3", (4, 4, 4, 8), 2.6, "iwasaki").actions]
     [3.648..., -0.331...]
     """
-    number = RECTANGLES[c1] if isinstance(c1, str) else c1
-    plain = wilson(group, sides, beta)
-    return eqx.tree_at(lambda target: target.actions, plain, with_rectangles(number))
+    return GaugeField(group, sides, beta, actions=with_rectangles(RECTANGLES[c1] if isinstance(c1, str) else c1))
 
 
 def _joined(fields: Sequence[Array], axis: int = 0) -> Array:

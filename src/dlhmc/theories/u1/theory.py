@@ -68,7 +68,8 @@ class U1Settings(TargetSettings):
         return label_of(self.lattice, self.beta, self.action)
 
 
-HITS_IN_TWO_DIMENSIONS = f"{Setting('hits')} are for a {Setting('lattice')} with two sides: leave them out."
+_WHERE = f"{Setting('action')} wilson on a {Setting('lattice')} with two sides"
+HITS_IN_TWO_DIMENSIONS = f"{Setting('hits')} are for {_WHERE}: leave them out."
 
 
 @dataclasses.dataclass(frozen=True)
