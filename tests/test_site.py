@@ -64,8 +64,8 @@ def test_a_configuration_on_the_command_line(capsys, monkeypatch, tmp_path):
     shown = capsys.readouterr().out
     assert "lattice = (8, 8)" in shown
     assert "chains = 4" in shown
-    assert re.search(r"parameters   \d+\n", shown)
-    assert re.search(r"time   \d+ s to compile, .* for 500 steps", shown)
+    assert re.search(r"parameters   [\d,]+\n", shown)
+    assert re.search(r"time   \d+ s to compile, .* for 1,500 steps", shown)
     assert list(tmp_path.iterdir()) == []
 
 

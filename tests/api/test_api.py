@@ -324,7 +324,7 @@ def test_comparing_objects(tmp_path):
             lambda: dlhmc.build_trajectory(TARGET, "local", rule="shift"),
             "The network local has an unknown key 'rule'",
         ),
-        (lambda: dlhmc.build_trajectory(TARGET, "patch", rule=dlhmc.Shift()), "^rule is for leapfrog layers"),
+        (lambda: dlhmc.build_trajectory(TARGET, "local", rule=dlhmc.Shift()), "^rule is for leapfrog layers"),
         (lambda: dlhmc.train(TARGET, loss="jmup"), "^loss is 'jmup', but must be one of charge, leaving, jump"),
         (lambda: dlhmc.train(TARGET, schedules={"bta": dlhmc.Knots([(0, 1.0)])}), "couplings of this target are: beta"),
         (lambda: dlhmc.train(TARGET, wandb=True), "give out"),

@@ -17,11 +17,15 @@ from dlhmc.models.model import describe, save
 from dlhmc.plans.sampling import SamplePlan
 from dlhmc.plans.training import TrainPlan
 from dlhmc.report.charts import Table, Text
+from dlhmc.report.comparisons import ComparedRun
 from dlhmc.report.contents import build_page, drawn
-from dlhmc.report.layers import ENERGY, _equilibrium
+from dlhmc.report.layers import ENERGY, Batch, _equilibrium
 from dlhmc.report.training import Training
+from dlhmc.theories import registry
+from dlhmc.theories.gauge.architectures import LocalArchitecture
 from dlhmc.theories.vectors.log_density import LogDensity
 from dlhmc.theories.vectors.mixture import GaussianMixture
+from unoptimised import unoptimised
 
 TRAINING = {"leapfrog_steps": 2, "chains": 8, "steps": 6, "burn_in": 0, "chunk": 3, "start": "cold"}
 DENSE = TRAINING | {"network": "dense", "hidden": (4,)}
@@ -61,8 +65,9 @@ def test_trainings_are_named_by_what_is_unusual_about_their_target():
 
 
 def test_runs_that_differ_in_couplings_are_shown_together(mixtures, tmp_path):
-    first = train(tmp_path / "first", beta=2.0, beta_start=1.5, **WINDOWS)
-    second = train(tmp_path / "second", beta=3.0, beta_start=2.0, model=str(first), **WINDOWS)
+    settings = WINDOWS | {"loss": "charge"}
+    first = train(tmp_path / "first", beta=2.0, beta_start=1.5, **settings)
+    second = train(tmp_path / "second", beta=3.0, beta_start=2.0, model=str(first), **settings)
     chart, alone = drawn(build_page([second, mixtures[0], first]))
     assert [chart.name, alone.name] == ["training-local-2-4x4", "training-dense-2-mixture"]
     assert [series.name for series in chart.panels[0].series] == ["β = 2", "β = 3"]
@@ -72,15 +77,37 @@ def test_runs_that_differ_in_couplings_are_shown_together(mixtures, tmp_path):
     assert [series.y[-1] for series in rising.series] == pytest.approx([2.0, 3.0])
 
 
+def built(path, architecture, target, described):
+    """A model that is not trained."""
+    architecture = architecture.completed(target)
+    save(path, unoptimised(architecture.build)(target, jax.random.key(1)), describe(architecture, described))
+    return path
+
+
+def test_each_kind_of_layers_is_followed_beside_the_best_hmc(tmp_path):
+    described = {"target": "u1", "lattice": [4, 4], "beta": 2.0}
+    kinds = {"dense": DenseArchitecture(3, 0.1, hidden=(4,)), "local": LocalArchitecture(2, hidden=(4,), window=2)}
+    target = registry.theory("u1").settings((4, 4), 2.0).build()
+    trained = [
+        hand_made.entry(name, "model", 2.0, model=str(built(tmp_path / f"{name}.npz", kind, target, described)))
+        for name, kind in kinds.items()
+    ]
+    hmc = hand_made.entry("leapfrog 1/4", "hmc", 5.0)
+    run = ComparedRun.open(hand_made.comparison(tmp_path / "both", described, [hmc, *trained], whole=True))
+    batch = Batch.of(run)
+    assert [name.partition(" (")[0] for name in batch.ways] == ["dense", "HMC", "local"]
+    followed = [batch.follow(way, lambda x: {"charge": target.observables(x)["charge"]}) for way in batch.ways.values()]
+    # The start, then three layers, four steps or two layers.
+    assert [len(found[ENERGY]) for found in followed] == [4, 5, 3]
+    assert all(np.all(found[ENERGY][0] == 0) and np.isfinite(found[ENERGY]).all() for found in followed)
+
+
 def test_layers_of_any_target(mixtures, tmp_path):
     target = GaussianMixture()
     quantities = {"slow": tuple(target.slow), "moments": tuple(target.moments)}
     hmc = hand_made.entry("leapfrog 1/4", "hmc", 5.0, **quantities)
 
-    architecture = DenseArchitecture(3, 0.1, hidden=(4,)).completed(target)
-    other = tmp_path / "dense.npz"
-    layers = architecture.build(target, jax.random.key(1))
-    save(other, layers, describe(architecture, {"target": "mixture"}))
+    other = built(tmp_path / "dense.npz", DenseArchitecture(3, 0.1, hidden=(4,)), target, {"target": "mixture"})
 
     def page(name, *models):
         trained = [hand_made.entry(f"of {m}", "model", 2.0, model=str(m), **quantities) for m in models]
@@ -90,10 +117,10 @@ def test_layers_of_any_target(mixtures, tmp_path):
     seen, gone = page("seen", mixtures[0], mixtures[0], other), page("unseen", "gone")
     chart, film = (block for block in drawn(seen) if block.name.startswith("layers"))
     slow = next(iter(quantities["slow"])).replace("_", " ")
-    assert [panel.y_label for panel in chart.panels] == [ENERGY, slow] * 3
-    # The start, then two layers, four steps or three layers.
-    assert [len(panel.series[1].y) for panel in chart.panels] == [3, 3, 5, 5, 4, 4]
-    assert [panel.series[1].y[0] for panel in chart.panels[::2]] == [0.0, 0.0, 0.0]
+    assert [panel.y_label for panel in chart.panels] == [ENERGY, slow] * 2
+    # The start, then two layers or four steps.
+    assert [len(panel.series[1].y) for panel in chart.panels] == [3, 3, 5, 5]
+    assert [panel.series[1].y[0] for panel in chart.panels[::2]] == [0.0, 0.0]
     assert len(film.frames) == 3
     assert not [block for block in drawn(gone) if block.name.startswith("layers")]
     assert [block.text for block in gone.sections[1].blocks if isinstance(block, Text)] == [

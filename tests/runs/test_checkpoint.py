@@ -10,6 +10,11 @@ def tree(value):
     return {"x": jnp.full((3, 4), value, jnp.float32), "count": jnp.asarray(value, jnp.int32)}
 
 
+def like(step):
+    """What all of them look like."""
+    return tree(0)
+
+
 @pytest.fixture
 def checkpoints(tmp_path):
     manager = Checkpoints(tmp_path / "checkpoints")
@@ -50,7 +55,7 @@ def rewrite_record(file, harm):
 
 @pytest.mark.usefixtures("checkpoints")
 def test_the_newest_comes_back_with_its_notes(tmp_path):
-    step, restored, notes = reopened(tmp_path).restore(tree(0))
+    step, restored, notes = reopened(tmp_path).restore(like)
     assert (step, notes) == (3, {"seconds": 1.0})
     for name, leaf in tree(3).items():
         assert restored[name].dtype == leaf.dtype
@@ -68,7 +73,7 @@ def test_double_precision_comes_back(tmp_path):
     values = {"x": jnp.asarray(1 / 3)}
     manager = Checkpoints(tmp_path / "double")
     manager.save(0, values, {})
-    _, restored, _ = manager.restore(values)
+    _, restored, _ = manager.restore(lambda _: values)
     assert restored["x"].dtype == np.float64
     assert float(restored["x"]) == 1 / 3
 
@@ -77,17 +82,17 @@ def test_double_precision_comes_back(tmp_path):
 def test_a_damaged_newest_checkpoint_gives_way_to_the_one_before(tmp_path):
     flip_a_byte(tmp_path / "checkpoints" / "3.npz")
     manager = reopened(tmp_path)
-    step, restored, _ = manager.restore(tree(0))
+    step, restored, _ = manager.restore(like)
     assert step == 2
     np.testing.assert_array_equal(restored["x"], tree(2)["x"])
     manager.save(3, tree(33), {"seconds": 0})  # the run gets there again
-    assert float(reopened(tmp_path).restore(tree(0))[1]["x"][0, 0]) == 33
+    assert float(reopened(tmp_path).restore(like)[1]["x"][0, 0]) == 33
 
 
 @pytest.mark.usefixtures("checkpoints")
 def test_arrays_that_are_not_those_saved_are_found(tmp_path):
     swap_arrays(tmp_path / "checkpoints" / "3.npz", tmp_path / "checkpoints" / "2.npz")
-    assert reopened(tmp_path).restore(tree(0))[0] == 2
+    assert reopened(tmp_path).restore(like)[0] == 2
 
 
 @pytest.mark.usefixtures("checkpoints")
@@ -95,7 +100,7 @@ def test_when_none_is_intact_each_is_named_and_none_is_removed(tmp_path):
     swap_arrays(tmp_path / "checkpoints" / "3.npz", tmp_path / "checkpoints" / "2.npz")
     flip_a_byte(tmp_path / "checkpoints" / "2.npz", 0.1)
     with pytest.raises(UserError) as refusal:
-        reopened(tmp_path).restore(tree(0))
+        reopened(tmp_path).restore(like)
     sentence = str(refusal.value)
     assert "checkpoint 3: leaf ['count'], ['x'] is not what was saved" in sentence
     assert "checkpoint 2: leaf '['count']' cannot be read" in sentence
@@ -106,7 +111,18 @@ def test_when_none_is_intact_each_is_named_and_none_is_removed(tmp_path):
 @pytest.mark.usefixtures("checkpoints")
 def test_arrays_of_another_shape_are_refused(tmp_path):
     with pytest.raises(UserError, match="intact"):
-        reopened(tmp_path).restore({"x": jnp.zeros((3, 5)), "count": jnp.zeros((), jnp.int32)})
+        reopened(tmp_path).restore(lambda _: {"x": jnp.zeros((3, 5)), "count": jnp.zeros((), jnp.int32)})
+
+
+def test_what_a_checkpoint_looks_like_may_depend_on_its_step(tmp_path):
+    """Stages of a training have other arrays: the one before must be found where the first of the next is damaged."""
+    manager = Checkpoints(tmp_path / "checkpoints")
+    for step in (1, 2):
+        manager.save(step, {"x": jnp.full(step, step, jnp.float32)}, {})
+    flip_a_byte(tmp_path / "checkpoints" / "2.npz")
+    step, restored, _ = reopened(tmp_path).restore(lambda step: {"x": jnp.zeros(step)})
+    assert step == 1
+    np.testing.assert_array_equal(restored["x"], [1])
 
 
 def test_without_checkpoints_there_is_nothing_to_go_on_with(tmp_path):
@@ -114,7 +130,7 @@ def test_without_checkpoints_there_is_nothing_to_go_on_with(tmp_path):
         Checkpoints(tmp_path / "missing", create=False)
     empty = Checkpoints(tmp_path / "empty")
     with pytest.raises(UserError, match="no checkpoint in"):
-        empty.restore(tree(0))
+        empty.restore(like)
     with pytest.raises(UserError, match="no checkpoint in"):
         empty.newest_notes()
 
@@ -129,7 +145,7 @@ def test_damaged_notes_give_way_to_earlier_ones(harm, tmp_path):
     assert manager.newest_notes() == (2, {"seconds": 2 / 3})
     (problem,) = manager.passed_over
     assert problem.startswith("checkpoint 3: ")
-    assert reopened(tmp_path).restore(tree(0))[0] == 2
+    assert reopened(tmp_path).restore(like)[0] == 2
 
 
 @pytest.mark.usefixtures("checkpoints")
@@ -140,14 +156,14 @@ def test_a_checkpoint_that_does_not_fit_the_rest_of_the_run_gives_way(tmp_path):
 
     manager = reopened(tmp_path)
     assert manager.newest_notes(check)[0] == 2
-    assert manager.restore(tree(0), check)[0] == 2
+    assert manager.restore(like, check)[0] == 2
     assert manager.passed_over == ["checkpoint 3: the history is damaged"]
 
 
 @pytest.mark.usefixtures("checkpoints")
 def test_checkpoints_of_another_run_are_refused(tmp_path):
     with pytest.raises(UserError, match=r"checkpoint 3: it is of another run; checkpoint 2"):
-        Checkpoints(tmp_path / "checkpoints", run="other").restore(tree(0))
+        Checkpoints(tmp_path / "checkpoints", run="other").restore(like)
 
 
 @pytest.mark.usefixtures("checkpoints")
@@ -157,7 +173,7 @@ def test_an_older_format_is_refused_by_name(tmp_path):
             tmp_path / "checkpoints" / f"{step}.npz", lambda text: text.replace('"format": 3', '"format": 1')
         )
     with pytest.raises(UserError, match=r"it has format 1, but this version of dlhmc reads 3"):
-        reopened(tmp_path).restore(tree(0))
+        reopened(tmp_path).restore(like)
 
 
 @pytest.mark.usefixtures("checkpoints")
@@ -166,7 +182,7 @@ def test_what_was_being_written_when_a_run_died_is_cleared_away(tmp_path):
     torn.write_bytes(b"PK")
     assert Checkpoints(tmp_path / "checkpoints", create=False, read_only=True).newest_notes()[0] == 3
     assert torn.exists()  # its run may be alive
-    assert reopened(tmp_path).restore(tree(0))[0] == 3
+    assert reopened(tmp_path).restore(like)[0] == 3
     assert not torn.exists()
 
 
@@ -174,7 +190,7 @@ def test_what_was_being_written_when_a_run_died_is_cleared_away(tmp_path):
 @pytest.mark.parametrize("place", np.linspace(0, 0.999, 40))
 def test_a_flipped_byte_is_never_used(tmp_path, place):
     flip_a_byte(tmp_path / "checkpoints" / "3.npz", place)
-    step, restored, _ = reopened(tmp_path).restore(tree(0))
+    step, restored, _ = reopened(tmp_path).restore(like)
     np.testing.assert_array_equal(restored["x"], tree(step)["x"])
     np.testing.assert_array_equal(restored["count"], step)
 
@@ -184,7 +200,7 @@ def test_a_flipped_byte_is_never_used(tmp_path, place):
 def test_a_leaf_that_is_not_what_the_record_says_is_refused(tmp_path, x):
     rewrite(tmp_path / "checkpoints" / "3.npz", **{"['x']": x})
     manager = reopened(tmp_path)
-    assert manager.restore(tree(0))[0] == 2
+    assert manager.restore(like)[0] == 2
     assert "['x']" in manager.passed_over[0]
 
 
@@ -192,7 +208,7 @@ def test_a_leaf_that_is_not_what_the_record_says_is_refused(tmp_path, x):
 def test_looking_removes_nothing(tmp_path):
     flip_a_byte(tmp_path / "checkpoints" / "3.npz")
     manager = Checkpoints(tmp_path / "checkpoints", create=False, read_only=True)
-    assert manager.restore(tree(0))[0] == 2
+    assert manager.restore(like)[0] == 2
     assert (tmp_path / "checkpoints" / "3.npz").exists()
 
 

@@ -15,16 +15,16 @@ from small_runs import assert_tensorboard_shows_the_metrics, shown_by_tensorboar
 
 from dlhmc import cli
 from dlhmc.errors import ExitCode, UserError
-from dlhmc.machine.devices import Devices
 from dlhmc.models.model import Model, describe, find, save
 from dlhmc.plans.sampling import SamplePlan
 from dlhmc.plans.training import TrainPlan
 from dlhmc.report.training import training_charts
 from dlhmc.runs.checkpoint import Checkpoints
 from dlhmc.runs.directory import RunDirectory, new_run
-from dlhmc.runs.loop import ExecutionOptions, execute
-from dlhmc.runs.training import Training, prepare
+from dlhmc.runs.loop import PLAIN, ExecutionOptions, execute
+from dlhmc.runs.training import Stages, Training
 from dlhmc.settings import read_table, to_toml
+from dlhmc.training import LaterStage
 
 # Layers that compile fast, as most of what happens in a run does not depend on them.
 SMALL = {
@@ -49,20 +49,24 @@ def console():
 
 
 def planned(**changes):
-    return TrainPlan.from_table(SMALL | changes)
+    table = SMALL | changes
+    windows = {} if table["network"] == "local" else {"window"}
+    return TrainPlan.from_table({name: value for name, value in table.items() if name not in windows})
 
 
-def begun(plan):
-    """The algorithm and the first state of a run."""
-    algorithm, trajectory, _ = plan.build()
-    return algorithm, prepare(algorithm, trajectory, plan.amounts)[1]
+def begun(plan, directory, kind=Training):
+    """A run before its first step."""
+    _, trajectory, _ = plan.build()
+    first, *algorithms = plan.algorithms()
+    grown = [stage.architecture.grown for stage in plan.stages()[1:]]
+    later = tuple(LaterStage(*stage) for stage in zip(algorithms, grown, strict=True))
+    return kind(Stages(first, trajectory, later, plan.amounts, PLAIN), directory, {})
 
 
 def stopped(kind, plan, path, reason):
     """A run of a kind that does not come to its end."""
-    algorithm, state = begun(plan)
     with new_run("train", plan.table(), path) as directory:
-        work = kind(algorithm, plan.amounts, directory, Devices(), state, {})
+        work = begun(plan, directory, kind)
         with pytest.raises(reason):
             execute(work, directory, console(), QUIET, resuming=False, chunk=plan.amounts.chunk)
 
@@ -88,14 +92,24 @@ def networks(tmp_path_factory):
     return path
 
 
+@pytest.mark.parametrize(("beta", "wanted"), [(0.5, []), (12.0, ["Nothing was learned about leaving sectors"])])
+def test_trainings_say_where_they_did_not_learn_to_leave_sectors(beta, wanted, tmp_path):
+    """At the larger coupling nothing leaves; at the smaller one everything does, and there is nothing to learn."""
+    plan = planned(beta=beta, steps=200, gamma_start=1.0, chains=64)
+    with new_run("train", plan.table(), tmp_path / "run") as directory:
+        work = begun(plan, directory)
+        execute(work, directory, console(), QUIET, resuming=False, chunk=None)
+    warnings = json.loads(directory.summary.read_text())["warnings"]
+    assert [warning.split(":")[0] for warning in warnings] == wanted
+
+
 def test_updates_that_are_skipped_and_parameters_that_are_not_finite_are_warned_of(finished, tmp_path):
     """A finished run whose last state is spoiled by hand: the model must be of good parameters, and say so."""
-    algorithm, state = begun(planned())
-    spoiled = eqx.tree_at(lambda s: s.trajectory.log_kick, state, np.full(1, np.inf, np.float32))
-    spoiled = spoiled._replace(guard=spoiled.guard._replace(skipped=np.int32(3)))
     screen = io.StringIO()
     with new_run("train", planned().table(), tmp_path / "spoiled") as directory:
-        work = Training(algorithm, planned().amounts, directory, Devices(), spoiled, {})
+        work = begun(planned(), directory)
+        spoiled = eqx.tree_at(lambda s: s.trajectory.inside.log_step, work.state, np.full(1, np.inf, np.float32))
+        work.state = spoiled._replace(guard=spoiled.guard._replace(skipped=np.int32(3)))
         work._recent = {"gamma": np.ones(1), "acceptance": np.ones(1), "loss": np.zeros(1)}
         work.finish(Console(file=screen))
     assert all(np.isfinite(array).all() for array in arrays_of(directory.model).values())
@@ -124,9 +138,9 @@ def test_curves_of_a_run_that_has_lost_its_last_checkpoint_are_not_shown(finishe
 
 
 def final_state(path):
-    arrays = eqx.filter(begun(planned())[1], eqx.is_array)
     directory = RunDirectory(path)
-    return Checkpoints(directory.checkpoints, run=directory.identity()).restore(arrays)
+    arrays = eqx.filter(begun(planned(), directory).state, eqx.is_array)
+    return Checkpoints(directory.checkpoints, run=directory.identity()).restore(lambda _: arrays)
 
 
 class Interrupting(Training):
@@ -153,6 +167,37 @@ def test_half_resume_half_equals_the_whole(finished, tmp_path):
     assert whole[0] == parts[0] == 12
     for a, b in zip(jax.tree.leaves(whole[1]), jax.tree.leaves(parts[1]), strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+class StoppedAt(Training):
+    """Dies before a step, which is set for each test."""
+
+    last = 0
+
+    def advance(self, step, count):
+        if step == self.last:
+            raise RuntimeError("crash")
+        super().advance(step, count)
+
+
+@pytest.mark.slow
+def test_training_in_stages_goes_on_in_the_stage_where_it_was(tmp_path):
+    """Stopped in the second stage; where its only checkpoint is damaged, the one before is of the first."""
+    plan = planned(window=7, lattice=(8, 8), beta=0.5, steps=6, chunk=1)
+    assert len(plan.stages()) == 2
+    assert plan.run(tmp_path / "whole", console(), QUIET)[1] is ExitCode.OK
+    expected = arrays_of(tmp_path / "whole" / "model.npz")
+    StoppedAt.last = 3
+    stopped(StoppedAt, plan, tmp_path / "second", RuntimeError)
+    first = shutil.copytree(tmp_path / "second", tmp_path / "first")
+    assert sorted(file.name for file in (first / "checkpoints").iterdir()) == ["2.npz", "3.npz"]
+    (first / "checkpoints" / "3.npz").write_bytes(b"")
+    for path in (tmp_path / "second", first):
+        assert TrainPlan.resume(path, console(), QUIET) is ExitCode.OK
+        found = arrays_of(path / "model.npz")
+        assert found.keys() == expected.keys()
+        for name, array in expected.items():
+            np.testing.assert_array_equal(found[name], array)
 
 
 def test_files_of_a_run(finished):
@@ -197,8 +242,9 @@ def test_sampling_with_a_model_at_another_coupling(finished, tmp_path):
     table = {"model": str(model), "lattice": (4, 4), "beta": 1.5, "chains": 64, "trajectories": 100, "warmup": 5}
     assert SamplePlan.from_table(table).run(tmp_path / "s", console(), QUIET)[1] is ExitCode.OK
     summary = json.loads((tmp_path / "s" / "summary.json").read_text())
-    assert summary["kernel"] == "dlhmc"
-    assert summary["leapfrog_steps"] == 2
+    # Learned proposals in windows take turns with HMC.
+    assert (summary["kernel"], summary["move"], summary["moves"]) == ("hmc", "dlhmc", 1)
+    assert summary["leapfrog_steps"] == 20 + 2
     assert abs(summary["plaquette"]["z"]) < 5
 
     trained = planned(model=str(model), steps=1, learning_rate=1e-3, seed=2)
@@ -268,7 +314,7 @@ def test_a_damaged_model_is_refused(finished, tmp_path):
         with pytest.raises(UserError, match="damaged"):
             Model.open(str(tmp_path / "cut.npz"))
     archive = dict(np.load(model, allow_pickle=False))
-    name = next(n for n in archive if "log_kick" in n)
+    name = next(n for n in archive if "log_step" in n)
     for value, message in ((archive[name] + 1, "not what was saved"), (archive[name] * np.nan, "not finite")):
         np.savez(tmp_path / "changed.npz", **archive | {name: value})
         with pytest.raises(UserError, match=message):

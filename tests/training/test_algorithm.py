@@ -11,6 +11,7 @@ import pytest
 
 from dlhmc.kernels.metropolis import probability
 from dlhmc.models.dense import DenseArchitecture
+from dlhmc.targets.windows import Windows
 from dlhmc.theories.u1.loss import charge_loss
 from dlhmc.theories.u1.wilson import U1
 from dlhmc.theories.vectors.gaussian import Gaussian
@@ -35,7 +36,7 @@ def loss(target, transition):
 
 
 def algorithm(beta=2.0, gamma=None):
-    return Algorithm(U1((4, 4), beta), {"gamma": gamma or Knots.linear(1.0, 1.0, 0)}, loss, ADAM, False)
+    return Algorithm(U1((4, 4), beta), {"gamma": gamma or Knots.linear(1.0, 1.0, 0)}, loss, ADAM)
 
 
 @functools.cache
@@ -69,6 +70,18 @@ def test_losses_by_hand():
     np.testing.assert_allclose(jump_loss(target, transition), -np.asarray(a) * distance.sum((0, 1, 2)), rtol=1e-5)
     with pytest.raises(TypeError, match="theories of plaquettes"):
         charge_loss(GaussianMixture(), transition)
+
+
+def test_the_charge_of_a_window_moves_as_that_of_the_lattice():
+    target = U1((3, 3), 2.0)
+    x, other = (target.start(jax.random.key(seed), "hot", 5, jnp.float32) for seed in (0, 1))
+    a = jnp.linspace(0.2, 1, 5, dtype=jnp.float32)
+    windows = Windows.at_origin(target, 2, x)
+    moved = windows.momenta(other)
+    found = windows.each(lambda window, x, y: charge_loss(window, Transition(x, x, y, y, a)), moved, axis=-2)
+    y = windows.pasted(x, moved)
+    assert np.all(np.asarray(found) < 0)
+    np.testing.assert_allclose(found, [charge_loss(target, Transition(x, x, y, y, a))], rtol=1e-4)
 
 
 def test_the_loss_of_the_action():
@@ -113,8 +126,8 @@ def test_training_lowers_the_loss():
     for index in range(200):
         state, records = step(learner, jnp.int32(index), state)
         losses.append(float(records["loss"]))
-    # By half, against a scatter of less than a tenth.
-    assert np.mean(losses[-50:]) < 1.2 * np.mean(losses[:50])
+    # By a quarter to a half, against a scatter of less than a tenth: the first steps are those that have learned least.
+    assert np.mean(losses[-100:]) < 1.2 * np.mean(losses[:20])
 
 
 def test_masks_are_not_trained():

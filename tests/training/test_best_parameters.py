@@ -1,4 +1,4 @@
-"""What training keeps: the best parameters and not the last ones, judged by averages that begin afresh.
+"""What training keeps: averages of the best parameters and not the last ones, judged by averages that begin afresh.
 
 Nothing is left to chance: the optimiser below moves the parameters at steps that are known, whatever the gradient is.
 """
@@ -21,6 +21,8 @@ def flat(x):
 FLAT = dlhmc.LogDensity(flat, dim=2)
 FIRST, BEST, LAST = -3.0, -1.5, -0.5
 STEPS = 1000
+#: at step 700, the last look before they go away: of what was before them 0.99 is left after each of 250 steps
+KEPT = BEST + 0.99**250 * (FIRST - BEST)
 
 
 def moves(factors):
@@ -77,7 +79,7 @@ def test_the_parameters_go_where_they_should(run):
 
 
 def test_the_best_parameters_are_kept(run):
-    assert log_step(run[0].trajectory) == pytest.approx(BEST, abs=1e-3)
+    assert log_step(run[0].trajectory) == pytest.approx(KEPT, abs=1e-3)
 
 
 def test_the_model_on_disk_has_the_best_parameters(run, tmp_path):
@@ -85,11 +87,11 @@ def test_the_model_on_disk_has_the_best_parameters(run, tmp_path):
     trained.save(tmp_path / "model.npz")
     for file in (path, tmp_path / "model.npz"):
         kernel = dlhmc.load_kernel(file, FLAT, like=layers(FLAT, FIRST))
-        assert log_step(kernel.trajectory) == pytest.approx(BEST, abs=1e-3)
+        assert log_step(kernel.trajectory) == pytest.approx(KEPT, abs=1e-3)
 
 
 def test_what_was_before_the_end_of_the_schedules_is_not_compared():
-    assert log_step(train(200).trajectory) == pytest.approx(BEST, abs=1e-3)
+    assert log_step(train(200).trajectory) == pytest.approx(KEPT, abs=1e-3)
 
 
 def test_training_goes_on_after_a_restoration():

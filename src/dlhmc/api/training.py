@@ -1,6 +1,7 @@
 """Training from Python, and what it gives."""
 
 import dataclasses
+import functools
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
@@ -15,17 +16,17 @@ from dlhmc.errors import Setting, UserError
 from dlhmc.kernels import DLHMC
 from dlhmc.layers import Trajectory
 from dlhmc.models import model
-from dlhmc.models.architecture import Architecture
+from dlhmc.models.architecture import Architecture, Stage
 from dlhmc.names import Start
 from dlhmc.networks import NetworkFactory
-from dlhmc.plans.training import ObjectiveSettings, adam, built
+from dlhmc.plans.training import ObjectiveSettings, adam, annealings, built
 from dlhmc.runs import training
 from dlhmc.runs.describe import describe_target, fingerprint
 from dlhmc.runs.settings import OptimiserSettings, TrainAmounts
 from dlhmc.settings import merged
 from dlhmc.targets import Target
 from dlhmc.theories import registry
-from dlhmc.training import Algorithm, Knots, Loss, Schedule
+from dlhmc.training import Algorithm, LaterStage, Loss, Schedule
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -117,16 +118,23 @@ def train(
         kind = next((found for found in kinds if found.builds(trajectory)), kind)
     elif trajectory is None or isinstance(trajectory, str):
         architecture = architecture_of(target, trajectory, None, {})
-        kind, trajectory = type(architecture), built(architecture, target, seed)
+        first = architecture.stages(target)[0]
+        kind, trajectory = type(architecture), built(first.architecture, first.target, seed)
     else:
         trajectory = build_trajectory(target, trajectory, seed=seed)
     defaults = kind.training
-    steps = defaults.steps if steps is None else steps
-    couplings = _schedules(target, gamma, schedules or {}, defaults.gamma_start, steps)
+    stages = [Stage(kind(), target, 1.0)] if architecture is None else architecture.stages(target)
+    steps = defaults.steps * len(stages) if steps is None else steps
+    couplings = _schedules(target, gamma, schedules or {}, defaults.gamma_start, steps, stages)
     function = loss if callable(loss) else registry.loss_for(target, loss, defaults.loss)[1].function
     rate = defaults.learning_rate if learning_rate is None else learning_rate
-    settings = OptimiserSettings(learning_rate=rate, rate_warmup=min(OptimiserSettings.rate_warmup, steps // 2))
-    algorithm = Algorithm(target, couplings, function, optimiser or adam(settings, steps))
+    each = steps // len(stages)
+    settings = OptimiserSettings(learning_rate=rate, rate_warmup=min(OptimiserSettings.rate_warmup, each // 2))
+    algorithm, *others = (
+        Algorithm(stage.target, of_stage, function, optimiser or adam(settings, each))
+        for stage, of_stage in zip(stages, couplings, strict=True)
+    )
+    later = [LaterStage(other, stage.architecture.grown) for other, stage in zip(others, stages[1:], strict=True)]
     amounts = TrainAmounts(
         chains=chains,
         steps=steps,
@@ -145,7 +153,8 @@ def train(
     }
     options, console = shown(progress, devices, time_limit)
     with place_for(out, merged(table, amounts), resume=resume) as place:
-        work, code = training.train(algorithm, trajectory, amounts, description, place, console, options, silent=True)
+        run = functools.partial(training.train, algorithm, trajectory, amounts, description, place, console, options)
+        work, code = run(silent=True, later=later)
     records = {
         name: np.concatenate([rows[name] for rows in work.records] or [np.zeros(0)]) for name in algorithm.record_names
     }
@@ -160,9 +169,14 @@ def train(
 
 
 def _schedules(
-    target: Target, gamma: Schedule | float | None, others: Mapping[str, Schedule], default: float, steps: int
-) -> dict[str, Schedule]:
-    """Those of all couplings that change, γ among them."""
+    target: Target,
+    gamma: Schedule | float | None,
+    others: Mapping[str, Schedule],
+    default: float,
+    steps: int,
+    stages: list[Stage],
+) -> list[dict[str, Schedule]]:
+    """Those of all couplings that change in each stage, γ among them."""
     for name in others:
         if name not in target.couplings or name == "gamma":
             known = ", ".join(coupling for coupling in target.couplings if coupling != "gamma") or "none"
@@ -172,11 +186,9 @@ def _schedules(
     if "gamma" not in target.couplings:
         if gamma is not None and gamma != 1.0:
             raise UserError("This target has no factor gamma to anneal: add it to its couplings, or leave out gamma.")
-        return dict(others)
-    first = default if gamma is None else gamma
-    annealing = (
-        first
-        if isinstance(first, Schedule)
-        else Knots.linear(float(first), 1.0, round(ObjectiveSettings.anneal * steps))
-    )
-    return {"gamma": annealing, **others}
+        return [dict(others) for _ in stages]
+    if isinstance(gamma, Schedule):
+        return [{"gamma": gamma, **others} for _ in stages]
+    first = default if gamma is None else float(gamma)
+    annealed = annealings(stages, steps, first, ObjectiveSettings.anneal)
+    return [{"gamma": of_stage, **others} for of_stage in annealed]

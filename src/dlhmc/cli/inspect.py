@@ -240,7 +240,7 @@ class Bench(Compiling):
     rounds: int = 7
     """how often everything is measured in turn; the fastest counts"""
     only: str | None = None
-    """one part alone: steps, networks, groups or fermions"""
+    """one part alone: steps, samplers, networks, groups or fermions"""
     scaling: Switch = False
     """measure throughput with 1, 2 and 4 devices and processes instead"""
     json: Switch = False

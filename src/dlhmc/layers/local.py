@@ -2,7 +2,7 @@
 
 A network that sees all of a lattice gets one answer for one proposal; in windows it gets one for each, and whether a
 block of links may tunnel hangs on that block alone. So a small network learns in seconds what a large one does not
-learn in days. Nothing here knows about instantons or charges: that comes from the loss.
+learn in days. Nothing here knows what tunnels: that comes from the loss.
 """
 
 from collections.abc import Callable
@@ -27,10 +27,10 @@ CellNetwork = Callable[[Float[Array, "in chain"]], Float[Array, "out chain"]]
 
 
 class PlaquetteKick(Kick):
-    """One network gives w and t for each cell, and s: f = Σ_c [(1 + w_c) ∂S_c + √β t_c ∂q_c].
+    """One network gives w and t for each cell, and s: f = Σ_c [(1 + w_c) ∂S_c + √κ t_c ∂q_c].
 
-    S_c is the action of the cell and q_c its density of the sector, for U(1) the plaquette angle itself, so that the
-    push is the curl of t. All of it is gauge covariant. √β stands for the root of the stiffness.
+    S_c is the action of the cell, q_c its density of the sector and κ the stiffness. Where q_c is the angle around the
+    cell, the push is the curl of t. All of it is gauge covariant.
     """
 
     network: CellNetwork | MLP
@@ -66,7 +66,7 @@ class PlaquetteKick(Kick):
 
 
 class LinkKick(Kick):
-    """The paper's heads: one network gives s, q and t for each link, f = ∂S·e^{q} + √β t, eq. (1).
+    """The paper's heads: one network gives s, q and t for each link, f = ∂S·e^{q} + √κ t, eq. (1).
 
     t acts along the centre of the algebra, which alone is the same in every gauge.
     """

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from dlhmc.runs.loop import ExecutionOptions
     from dlhmc.runs.training import Training
     from dlhmc.targets import Target
-    from dlhmc.training import Algorithm, Schedule
+    from dlhmc.training import Algorithm, Knots, Schedule
 
 
 S = TypeVar("S", bound=Settings)
@@ -141,8 +141,11 @@ class TrainPlan(LongPlan):
         The parameters of a run that goes on come from its checkpoint: the model once started from may be gone.
         """
         from dlhmc.models.model import Model
+        from dlhmc.runs.needs import require_room
 
         algorithm = self.algorithms()[0]
+        # Networks that see all of a target that is too large would take the memory before anything is refused.
+        require_room(algorithm.target, self.amounts.chains)
         first = self.stages()[0].architecture
         trajectory = built(first, algorithm.target, self.amounts.seed)
         if self.objective.model is None or resuming:
@@ -160,19 +163,19 @@ class TrainPlan(LongPlan):
 
         stages, objective = self.stages(), self.objective
         _, loss = registry.loss_for(self.target.build(), objective.loss)
-        found, begun, gamma = [], 0, (objective.gamma_start or 1.0) * stages[0].gamma
-        for stage, end in zip(stages, stage_ends(self.amounts.total, len(stages)), strict=True):
-            until = begun + round(objective.anneal * (end - begun))
+        found, begun = [], 0
+        annealed = annealings(stages, self.amounts.total, objective.gamma_start or 1.0, objective.anneal)
+        for stage, gamma, end in zip(stages, annealed, stage_ends(self.amounts.total, len(stages)), strict=True):
             schedules: dict[str, Schedule] = {}
             if "gamma" in stage.target.couplings:
-                schedules["gamma"] = Knots([(begun, gamma), (max(until, begun + 1), stage.gamma)])
+                schedules["gamma"] = gamma
                 if knots := objective.gamma_knots:
                     times = (fraction * self.amounts.total for fraction in knots[0::2])
                     schedules["gamma"] = Knots(list(zip(times, knots[1::2], strict=True)))
-            schedules |= self.schedules.schedules(self.target, until)
+            schedules |= self.schedules.schedules(self.target, begun + round(objective.anneal * (end - begun)))
             optimiser = adam(self.optimiser, end - begun)
             found.append(Algorithm(stage.target, schedules, loss.function, optimiser))
-            begun, gamma = end, stage.gamma
+            begun = end
         return found
 
     def run(
@@ -211,6 +214,18 @@ class TrainPlan(LongPlan):
         with jax.enable_x64(self.amounts.float64):
             algorithm, trajectory, _ = self.build()
             estimate(algorithm, trajectory, dataclasses.replace(self.amounts, burn_in=0), console)
+
+
+def annealings(stages: list[Stage], steps: int, gamma: float, fraction: float) -> "list[Knots]":
+    """γ in each stage, which rises during a fraction of it from where it was; it counts the steps of all."""
+    from dlhmc.training import Knots
+
+    found, begun, before = [], 0, gamma * stages[0].gamma
+    for stage, end in zip(stages, stage_ends(steps, len(stages)), strict=True):
+        until = max(begun + round(fraction * (end - begun)), begun + 1)
+        found.append(Knots([(begun, before), (until, stage.gamma)]))
+        begun, before = end, stage.gamma
+    return found
 
 
 def given(settings: S, **defaults: Any) -> S:

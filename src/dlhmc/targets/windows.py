@@ -1,10 +1,10 @@
 """Windows: blocks of a lattice in which the links move while all others are held fixed.
 
-A window is a block of cells (plaquettes). Links inside it move; those on its rim belong to cells outside as well, and
-are frozen with all the rest. Given them, what is inside has a distribution of its own, and `Window` is that target. The
-block is cut out of the field as a patch, a small torus on which the theory's own functions act: cells across its seam
-contain no link that moves, so they are constants and drop out of every difference. Windows share no cell, so each may
-be accepted or rejected on its own. Nothing in a window may look at the links of the seam: another window may move them.
+A window is a block of cells. Links inside it move; those on its rim belong to cells outside as well, and are frozen
+with all the rest. Given them, what is inside has a distribution of its own, and `Window` is that target. The block is
+cut out of the field as a patch, a small torus on which the theory's own functions act: cells across its seam contain no
+link that moves, so they are constants and drop out of every difference. Windows share no cell, so each may be accepted
+or rejected on its own. Nothing in a window may look at the links of the seam: another window may move them.
 """
 
 import dataclasses
@@ -326,21 +326,6 @@ class Windows(eqx.Module):
     def pasted(self, field: Field | Momentum, moved: Field | Momentum) -> Field | Momentum:
         """A field with what has moved in the windows."""
         return self.layout.paste(self.place, field, moved)
-
-
-def loops_with(links: NDArray[np.bool_], length: int = 1) -> NDArray[np.bool_]:
-    """Loops of `length` × 1 that contain any of these links [direction, *site]: [shape, *site].
-
-    Plaquettes for each pair of directions μ < ν; rectangles for each pair, the direction of the long side first.
-    """
-
-    def of_shape(mu: int, nu: int) -> NDArray[np.bool_]:
-        side = links[mu] if length == 1 else links[mu] | np.roll(links[mu], -1, axis=mu)
-        far = np.roll(links[nu], -length, axis=mu) | np.roll(side, -1, axis=nu)
-        return np.asarray(side | links[nu] | far)
-
-    pairs = itertools.combinations if length == 1 else itertools.permutations
-    return np.stack([of_shape(mu, nu) for mu, nu in pairs(range(len(links)), 2)])
 
 
 def layout_for(target: Target, block: int) -> Layout:

@@ -212,4 +212,8 @@ def test_u1_beyond_two_dimensions(capsys):
         assert "--hits are for a --lattice" in refused(f"compare --lattice 2 2 4 --hits 2{dry}", capsys)
     with pytest.raises(dlhmc.UserError, match="hits are for action wilson"):
         dlhmc.compare(settings.build(), hits=1)
-    assert "use --network local or covariant or dense" in refused("train --lattice 2 2 4", capsys)
+    assert "loss charge is not for this target: use jump or action" in refused(
+        "train --lattice 2 2 4 --loss charge", capsys
+    )
+    tiny = "--hidden 4 --window 2 --chains 4 --steps 2 --burn-in 0 --start cold"
+    assert "sample --model trained" in ran(f"train --lattice 2 2 4 {tiny} --out trained", capsys)

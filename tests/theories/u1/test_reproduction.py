@@ -10,21 +10,16 @@ import signal
 import threading
 from pathlib import Path
 
-import numpy as np
 import pytest
 from rich.console import Console
 
 from dlhmc import cli
 from dlhmc.errors import ExitCode, UserError
-from dlhmc.report.charts import Chart, Film
-from dlhmc.report.command import report
 from dlhmc.report.comparisons import ComparedRun
-from dlhmc.report.contents import build_page, drawn
 from dlhmc.runs.directory import RunDirectory, read_json, write_json
 from dlhmc.settings import read_table
 from dlhmc.studies.command import planned, reproduce, resume
 from dlhmc.studies.study import StudyPlan
-from dlhmc.theories.u1 import exact as u1_exact
 from dlhmc.theories.u1.figures import U1Figures
 from dlhmc.theories.u1.study import U1Study
 
@@ -35,11 +30,7 @@ PAPER = Path(__file__).parents[3] / "docs" / "results" / "paper-curves.toml"
 STUDY = U1Study(
     lattice=(4, 4),
     betas=(2.0,),
-    leapfrog_steps=(2,),
-    train_chains=16,
-    steps=40,
-    beside_steps=20,
-    dense_steps=4,
+    heads=("plaquettes",),
     lengths=(1.0,),
     acceptances=(0.8,),
     chains=16,
@@ -56,7 +47,7 @@ def finished(tmp_path_factory):
     silent = Console(quiet=True)
 
     def interrupt_after_the_first_part():
-        while not RunDirectory(path / "train-b2-n2").summary.exists():
+        while not RunDirectory(path / "train-plaquettes-b2").summary.exists():
             if finished_early.wait(0.05):
                 return
         os.kill(os.getpid(), signal.SIGINT)
@@ -72,27 +63,32 @@ def finished(tmp_path_factory):
     assert code is ExitCode.INTERRUPTED
     assert not (path / "report.html").exists()
     recorded = Console(record=True, width=200, file=io.StringIO())
-    first = (path / "train-b2-n2" / "model.npz").read_bytes()
+    first = (path / "train-plaquettes-b2" / "model.npz").read_bytes()
     assert resume(path, recorded) is ExitCode.OK
-    assert (path / "train-b2-n2" / "model.npz").read_bytes() == first
+    assert (path / "train-plaquettes-b2" / "model.npz").read_bytes() == first
     return path, recorded.export_text()
 
 
 def test_what_was_done_is_not_done_again(finished):
     _, printed = finished
-    assert "[1/5] train 2 layers at β = 2: done before" in printed
-    assert "[4/5] train dense layers at β = 2 " in printed
-    assert "[5/5] compare at β = 2 " in printed
+    assert "[1/2] train networks with heads of plaquettes at β = 2: done before" in printed
+    assert "[2/2] compare at β = 2 " in printed
     assert "an independent topological charge costs the trained sampler " in printed
 
 
 def test_everything_is_there(finished):
     path, _ = finished
-    for name in ("report.html", "tables/cost.md", "tables/cost.csv", "compare-b2/table.md", "train-b2-n2/model.npz"):
+    for name in (
+        "report.html",
+        "tables/cost.md",
+        "tables/cost.csv",
+        "compare-b2/table.md",
+        "train-plaquettes-b2/model.npz",
+    ):
         assert (path / name).stat().st_size > 0, name
     figures = {file.name for file in (path / "figures").iterdir()}
     names = {"cost", "charge-history", "charge-distribution", "autocorrelation", "observables", "layers", "tunnelling"}
-    assert {f"{name}.{suffix}" for name in names for suffix in ("png", "svg")} <= figures
+    assert {f"{name}.png" for name in names} <= figures
     assert read_json(path / "manifest.json")["kind"] == "reproduce"
 
 
@@ -108,80 +104,17 @@ def test_tables_agree_with_the_comparisons(finished):
     assert [row["β"] for row in rows] == ["2"]
     results = json.loads((path / "compare-b2" / "results.json").read_text())
     models = [entry for entry in results["entries"] if entry["kind"] == "model"]
-    assert {entry["network"] for entry in models} == {"defect", "local", "dense"}
+    assert {entry["network"] for entry in models} == {"local"}
     shown = float(re.match(r"[\d.]+", rows[0]["trained: N_LF τ"])[0])
     times = [entry["tau_int"]["charge"]["value"] for entry in models]
     found = [entry["leapfrog_steps"] * time for entry, time in zip(models, times, strict=True) if time is not None]
     assert shown == pytest.approx(min(found), rel=0.1)
 
 
-def charts(path):
-    return {block.name: block for block in drawn(build_page([path]))}
-
-
-@pytest.fixture(scope="module")
-def shown(finished):
-    return charts(finished[0])
-
-
-def test_the_cost_has_all_samplers(shown):
-    for panel in shown["cost"].panels:
-        found = {series.name.removesuffix(", dropped"): series for series in panel.series}
-        assert found.keys() >= {"HMC", "HMC + instanton hits", "trained"}
-        assert all(value > 0 for series in panel.series for value in series.x)
-        assert sum(row.endswith(" layers") for row in panel.rows) == 3
-        best = [row for row in panel.rows if row.startswith("★ ")]
-        assert sum("length" in row and "hit" not in row for row in best) == 1
-    # The paper's curves are for its own lattice.
-    assert not any("paper" in series.name for panel in shown["cost"].panels for series in panel.series)
-
-
-def test_frequencies_add_up_and_stand_beside_the_exact_ones(shown):
-    exact, *sampled = shown["charge-distribution"].panels[0].series
-    assert sum(exact.y) == pytest.approx(1, abs=1e-3)
-    centre = exact.y[len(exact.y) // 2]
-    assert centre == pytest.approx(float(u1_exact.charge_distribution(2.0, 16, [0])[0]))
-    for series in sampled:
-        assert sum(value or 0 for value in series.y) == pytest.approx(1)
-
-
-def test_the_layers_begin_where_the_trajectory_does_and_conserve_energy_in_hmc(shown):
-    trained, hmc = shown["layers"].panels[:3], shown["layers"].panels[3:6]
-    for panel in (*trained[1:], *hmc[1:]):
-        line = panel.series[1]
-        assert line.y[0] == 0
-    assert len(trained[0].series[1].x) == 11  # the start and ten layers
-    energy = np.array(hmc[1].series[1].y)
-    assert np.abs(energy).max() < 1
-    film = shown["layers-film"]
-    assert isinstance(film, Film)
-    assert len(film.frames) == 11
-    for frame in film.frames:
-        for panel in frame.panels:
-            assert sum(panel.series[0].y) == pytest.approx(1)
-    assert np.shape(shown["tunnelling"].frames[0].maps[0].values) == (4, 4)
-
-
-def test_training_curves(shown):
-    chart = shown["training-defect-2-4x4"]
-    assert isinstance(chart, Chart)
-    labels = [panel.y_label for panel in chart.panels]
-    # γ is not among them: defects are not annealed, and what does not change is not drawn.
-    assert labels == ["loss L", "acceptance A", "tunnelling rate", "learning rate"]
-    assert [series.name for series in chart.panels[0].series] == ["β = 2"]
-    assert chart.panels[0].series[0].x[-1] == 40
-
-
 def test_the_page_says_how_to_repeat_it(finished):
     text = (finished[0] / "report.html").read_text()
     assert "dlhmc reproduce --config config.toml" in text
-    assert "transfer_steps = 1000" in text
     assert "jaxlib" in text
-
-
-def test_a_report_of_training_alone(finished, tmp_path):
-    report([finished[0] / "train-b2-n2"], tmp_path / "page.html", Console(quiet=True))
-    assert "Training of 2 defect layers" in (tmp_path / "page.html").read_text()
 
 
 def test_the_headline_names_limits_as_limits(finished):
@@ -213,10 +146,8 @@ def test_damaged_results_are_named(finished, tmp_path, capsys):
     [
         ({"betas": (3.0, 2.0)}, "--betas"),
         ({"betas": (1.0, 2.0, 3.0), "budgets": (1.0, 2.0)}, "--budgets"),
-        ({"leapfrog_steps": (2, 2)}, "--leapfrog-steps"),
+        ({"heads": ("links", "links")}, "--heads"),
         ({"lengths": (-1.0,)}, "--lengths"),
-        ({"steps": 0}, "--steps"),
-        ({"beside": ("local", "local")}, "--beside"),
     ],
 )
 def test_settings_that_cannot_run_are_refused_at_once(settings, complaint):
@@ -237,30 +168,13 @@ def plans(path, **settings):
     return {part.name: plan for part, plan in planned(U1Study(budgets=(1.0,), **settings), path)}
 
 
-def test_each_coupling_begins_with_the_parameters_of_the_one_before(tmp_path):
-    found = plans(tmp_path, betas=(2.0, 3.0), leapfrog_steps=(2,), beside=())
-    assert list(found) == ["train-b2-n2", "compare-b2", "train-b3-n2", "compare-b3"]
-    first, second = found["train-b2-n2"], found["train-b3-n2"]
-    assert first.objective.model is None
-    assert second.objective.model == str(tmp_path / "train-b2-n2")
-    assert [plan.target.beta for plan in (first, second)] == [2.0, 3.0]
-    assert [plan.amounts.steps for plan in (first, second)] == [2000, 1000]
-    # Parameters are values at radii: those of the last coupling serve for all.
-    assert first.architecture.radii == second.architecture.radii
-    assert first.architecture.radii[-1] == pytest.approx(3 * 3.0**0.5)
-
-
-def test_samplers_beside(tmp_path):
-    """Dense networks start from layers that act in one place where the charge is frozen, and from uniform ones else."""
-    found = plans(tmp_path, betas=(2.0, 7.0), leapfrog_steps=(2,))
-    assert list(found)[:5] == ["train-b2-n2", "train-local-b2", "train-uniform-b2", "train-dense-b2", "compare-b2"]
-    assert list(found)[5:9] == ["train-b7-n2", "train-local-b7", "train-weighted-b7", "train-dense-b7"]
-    dense = found["train-dense-b7"]
-    assert dense.objective.model == str(tmp_path / "train-weighted-b7")
-    assert dense.objective.symmetric
-    assert not found["train-dense-b2"].objective.symmetric
-    names = ("train-b7-n2", "train-local-b7", "train-dense-b7")
-    assert found["compare-b7"].learned.model == tuple(str(tmp_path / name) for name in names)
+def test_each_coupling_is_trained_anew_and_compared(tmp_path):
+    found = plans(tmp_path, betas=(2.0, 3.0))
+    of_two = ["train-plaquettes-b2", "train-links-b2", "compare-b2"]
+    assert list(found) == [*of_two, *(name.replace("b2", "b3") for name in of_two)]
+    assert all(found[name].objective.model is None for name in found if name.startswith("train"))
+    assert [found[name].target.beta for name in ("train-links-b2", "train-links-b3")] == [2.0, 3.0]
+    assert found["compare-b3"].learned.model == tuple(str(tmp_path / name.replace("b2", "b3")) for name in of_two[:2])
 
 
 def test_the_sizes_of_the_paper(tmp_path):

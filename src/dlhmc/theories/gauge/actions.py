@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from dlhmc.geometry.contract import Momentum
 from dlhmc.geometry.unitary import UnitaryMatrices
 from dlhmc.numerics.leaves import leaf
-from dlhmc.targets.windows import loops_with
 from dlhmc.theories.gauge import lattice
 from dlhmc.theories.gauge.lattice import Links, Loops
 
@@ -78,7 +77,7 @@ class LoopAction(eqx.Module):
 
     def cells_of(self, links: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Loops that contain a link."""
-        return loops_with(links, self.length)
+        return lattice.loops_with(links, self.length)
 
     def numbers(self, geometry: UnitaryMatrices, x: Links) -> Numbers:
         """Re and Im of tr W/N, and of det W for U(N) beyond U(1); for SU(2) they are real."""

@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Complex, Float, Inexact, Int
+from numpy.typing import NDArray
 
 from dlhmc.geometry.unitary import Matrices, adjoint, determinant, multiply, square_norm, trace, trace_of_product
 
@@ -46,6 +47,17 @@ def shifted(field: Inexact[Array, "..."], by: int, direction: int, dimensions: i
 def shapes(dimensions: int, length: int) -> list[tuple[int, int]]:
     """Of loops of `length` × 1 links: the direction of the long side, and that of the short one."""
     return planes(dimensions) if length == 1 else list(itertools.permutations(range(dimensions), 2))
+
+
+def loops_with(links: NDArray[np.bool_], length: int = 1) -> NDArray[np.bool_]:
+    """Loops that contain any of these links [direction, *site]: [shape, *site]."""
+
+    def of_shape(mu: int, nu: int) -> NDArray[np.bool_]:
+        side = links[mu] if length == 1 else links[mu] | np.roll(links[mu], -1, axis=mu)
+        far = np.roll(links[nu], -length, axis=mu) | np.roll(side, -1, axis=nu)
+        return np.asarray(side | links[nu] | far)
+
+    return np.stack([of_shape(mu, nu) for mu, nu in shapes(len(links), length)])
 
 
 def lines(x: Links, length: int) -> Links:

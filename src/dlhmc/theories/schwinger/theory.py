@@ -162,7 +162,7 @@ class SchwingerTheory(Theory):
     name: ClassVar[str] = "schwinger"
     title: ClassVar[str] = "Schwinger model: U(1) gauge theory with dynamical fermions"
     settings: ClassVar[type[TargetSettings]] = SchwingerSettings
-    network: ClassVar[str] = "defect"
+    network: ClassVar[str] = "local"
     moves: ClassVar[type[Moves]] = HitsWithDeterminant
     schedules: ClassVar[type[CouplingSchedules]] = BetaSchedule
     rivals: ClassVar[type[Rivals]] = SplitHmcWithHits

@@ -19,7 +19,7 @@ from dlhmc.geometry.torus import TWO_PI, Torus, wrap_angle
 from dlhmc.names import Start
 from dlhmc.numerics import rng, trig
 from dlhmc.targets.contract import Moment, Symmetry, Target
-from dlhmc.targets.windows import loops_with
+from dlhmc.theories.gauge.lattice import loops_with
 from dlhmc.theories.u1.links import (
     Links,
     Plaquettes,

@@ -14,6 +14,8 @@ from dlhmc.theories.gauge.study import CouplingStudy
 from dlhmc.theories.u1.theory import U1Theory
 
 _PAPER = U1Theory.presets["paper"]
+# With the paper's heads some seeds start late.
+_STEPS = {"plaquettes": 1500, "links": 3000, "paper": 3000}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,7 +38,7 @@ class U1Study(CouplingStudy):
         """Train for one coupling, compare there, go on to the next."""
         for beta in self.betas:
             for heads in self.heads:
-                table = self.at(beta) | {"network": "local", "heads": heads}
+                table = self.at(beta) | {"network": "local", "heads": heads, "steps": _STEPS[heads]}
                 yield self.training(_name(beta, heads), f"networks with heads of {heads} at β = {beta:g}", table)
             yield self.compared(beta, [_name(beta, heads) for heads in self.heads])
 

@@ -203,7 +203,8 @@ class U1Theory(FlowedTheory):
             "hidden": (64, 64),
             "chains": 64,
             "leapfrog_steps": 8,
-            "steps": 1500,
+            "loss": "leaving",
+            "steps": 4000,
         },
     }
 
