@@ -28,6 +28,7 @@ from dlhmc.runs.settings import SampleAmounts
 from dlhmc.storage import tables
 from dlhmc.targets.contract import ExactDraws
 from dlhmc.theories.gauge.architectures import LocalArchitecture
+from dlhmc.theories.u1.draws import U1Draws
 from dlhmc.theories.u1.hits import InstantonHits
 from dlhmc.theories.u1.wilson import U1
 
@@ -90,7 +91,7 @@ def _samplers(rounds: int, console: Console) -> Measured:
         f"networks in windows of {windows.window}×{windows.window}, {windows.leapfrog_steps} layers": DLHMC(
             target, windows.build(target, jax.random.key(0))
         ),
-        "an exact draw": Exact(target, target.exact_draws()),
+        "an exact draw": Exact(target, U1Draws.build(LATTICE, BETA)),
     }
     amounts = SampleAmounts(chains=chains, chunk=steps, start="exact")
     with console.status("measuring samplers …"):
@@ -149,7 +150,7 @@ def _draw(draws: ExactDraws, chains: int) -> Links:
 def _contestants(chains: int) -> dict[str, Contestant]:
     """All start in equilibrium; long enough calls to time, about 50 ms each."""
     target = U1(LATTICE, BETA)
-    x = _draw(target.exact_draws(), chains)
+    x = _draw(U1Draws.build(LATTICE, BETA), chains)
     trajectories = max(2, 2560 // chains)
     return {
         OURS: _ours(HMC(target, STEP_SIZE, STEPS), chains, trajectories),

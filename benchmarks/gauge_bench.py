@@ -29,7 +29,7 @@ from dlhmc.storage import tables
 from dlhmc.theories.gauge.groups import Group
 from dlhmc.theories.gauge.heatbath import HeatBath
 from dlhmc.theories.gauge.lattice import Links, planes
-from dlhmc.theories.gauge.wilson import Wilson, wilson
+from dlhmc.theories.gauge.wilson import GaugeField, wilson
 
 SHORT, LONG = 2, 12
 STEP_SIZE = 0.02
@@ -92,7 +92,7 @@ class Setting(NamedTuple):
 SETTINGS = (Setting(1, "float32"), Setting(1, "float64"), Setting(2, "float32"), Setting(2, "float64"))
 
 
-class AutodiffWilson(Wilson):
+class AutodiffWilson(GaugeField):
     """The same action and products, but a force by autodiff: what the staples by hand are worth."""
 
     def force(self, x: Links) -> Momentum:
@@ -150,7 +150,9 @@ def _measure_one(case: Case, setting: Setting, rounds: int) -> dict[str, float]:
         "touch": Contestant(_bound(_touch, (x, momenta)), _REPEATS),
     }
     if setting.has_rivals:
-        autodiff = HMC(AutodiffWilson(target.group, target.sides, target.beta, target.gamma), STEP_SIZE, LONG)
+        autodiff = HMC(
+            AutodiffWilson(target.group, target.sides, target.beta, target.gamma, target.actions), STEP_SIZE, LONG
+        )
         contestants["autodiff"] = Contestant(_bound(_compiled(autodiff, x), autodiff, x), 1)
         contestants["blackjax"] = Contestant(_blackjax(case, x), 1)
         for sweeps in (0, _SWEEPS):

@@ -27,7 +27,7 @@ def test_links_are_those_of_all_chains():
 def test_the_force_by_autodiff_is_the_force():
     target = wilson("su2", (2, 3, 4), 2.3)
     x = target.start(jax.random.key(0), "hot", 2, jnp.dtype(jnp.float32))
-    rival = AutodiffWilson(target.group, target.sides, target.beta, target.gamma)
+    rival = AutodiffWilson(target.group, target.sides, target.beta, target.gamma, target.actions)
     np.testing.assert_allclose(rival.force(x), target.force(x), atol=1e-4)
 
 

@@ -69,7 +69,7 @@ def test_before_training_they_are_hmc_in_each_window(group, heads):
 def charge_densities(window, x):
     """Phases of the determinants of the cells of a window, 0 where there are none."""
     links = window.embed(x)
-    angles = plaquettes(links) if isinstance(window.whole, U1) else jnp.angle(lattice.plaquette_determinants(links))
+    angles = plaquettes(links) if isinstance(window.whole, U1) else jnp.angle(lattice.loop_determinants(links))
     return angles.reshape(-1, x.shape[-1])[window.cells]
 
 

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from dlhmc import DLHMC, HMC, Gaussian, UserError, build_trajectory, wilson
+from dlhmc import DLHMC, HMC, Gaussian, UserError, build_trajectory, improved, wilson
 from dlhmc.targets.windows import Layout, Window, Windows, layout_for
 from dlhmc.theories.u1.links import plaquettes
 from dlhmc.theories.u1.wilson import U1
@@ -55,7 +55,11 @@ CASES = {
     "rectangles": lambda: (Rectangles((9, 8), 2.0), 3),
     "rectangles, all but a cell": lambda: (Rectangles((4, 5), 2.0), 3),
     "u1 in three dimensions": lambda: (wilson("u1", (4, 3, 5), 2.0), 2),
+    "u1 with rectangles": lambda: (improved("u1", (5, 7), 2.0, "iwasaki"), 2),
+    "u1 with rectangles in three dimensions": lambda: (improved("u1", (4, 3, 6), 2.0, "symanzik"), 2),
     "u2": lambda: (wilson("u2", (3, 4), 5.0), 3),
+    "u2 with rectangles": lambda: (improved("u2", (4, 6), 5.0, "dbw2"), 2),
+    "su3 with rectangles": lambda: (improved("su3", (3, 3, 4), 2.6, "iwasaki"), 2),
     "su2 in three dimensions": lambda: (wilson("su2", (3, 4, 3), 3.0), 3),
     "su3 in four dimensions": lambda: (wilson("su3", (2, 2, 3, 2), 5.7), 2),
 }

@@ -328,16 +328,6 @@ class Windows(eqx.Module):
         return self.layout.paste(self.place, field, moved)
 
 
-def plaquettes_with(links: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """The squares that contain any of these links, [plane, *site], of a lattice with links [direction, *site]."""
-
-    def of_plane(mu: int, nu: int) -> NDArray[np.bool_]:
-        far = np.roll(links[nu], -1, axis=mu) | np.roll(links[mu], -1, axis=nu)
-        return np.asarray(links[mu] | links[nu] | far)
-
-    return np.stack([of_plane(mu, nu) for mu, nu in itertools.combinations(range(len(links)), 2)])
-
-
 def layout_for(target: Target, block: int) -> Layout:
     """The windows of this size on the lattice of a target."""
     whole = _cells(target)

@@ -6,10 +6,12 @@ EXPORTS = {
     for module, names in {
         "cpn.action": ("CPN",),
         "gauge.heatbath": ("HeatBath",),
-        "gauge.wilson": ("Wilson", "wilson"),
+        "gauge.actions": ("Plaquette", "Rectangle"),
+        "gauge.wilson": ("GaugeField", "improved", "wilson"),
         "schwinger.reweighting": ("reweighted",),
         "schwinger.schwinger": ("Schwinger",),
         "u1.plaquette_action": ("PlaquetteAction",),
+        "u1.mixed": ("Mixed",),
         "u1.wilson": ("U1",),
         "u1.hits": ("InstantonHits",),
         "u1.loss": ("charge_loss",),

@@ -1,12 +1,14 @@
 """All that theories offer at the top of the package: `dlhmc.theories.EXPORTS` for those who want it at once."""
 
 from dlhmc.theories.cpn.action import CPN
+from dlhmc.theories.gauge.actions import Plaquette, Rectangle
 from dlhmc.theories.gauge.heatbath import HeatBath
-from dlhmc.theories.gauge.wilson import Wilson, wilson
+from dlhmc.theories.gauge.wilson import GaugeField, improved, wilson
 from dlhmc.theories.schwinger.reweighting import reweighted
 from dlhmc.theories.schwinger.schwinger import Schwinger
 from dlhmc.theories.u1.hits import InstantonHits
 from dlhmc.theories.u1.loss import charge_loss
+from dlhmc.theories.u1.mixed import Mixed
 from dlhmc.theories.u1.plaquette_action import PlaquetteAction
 from dlhmc.theories.u1.wilson import U1
 from dlhmc.theories.vectors.funnel import Funnel
@@ -19,18 +21,22 @@ __all__ = [
     "CPN",
     "U1",
     "Funnel",
+    "GaugeField",
     "Gaussian",
     "GaussianMixture",
     "HeatBath",
     "InstantonHits",
     "LogDensity",
+    "Mixed",
+    "Plaquette",
     "PlaquetteAction",
+    "Rectangle",
     "RoughWell",
     "Schwinger",
-    "Wilson",
     "charge_loss",
     "correlated_gaussian",
     "ill_conditioned_gaussian",
+    "improved",
     "reweighted",
     "wilson",
 ]

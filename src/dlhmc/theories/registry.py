@@ -104,22 +104,25 @@ def architecture(name: str) -> "type[Architecture]":
 
 def losses() -> Mapping[str, NamedLoss]:
     """All losses by name: those made for a theory first, then those that suit every target."""
-    from dlhmc.targets import Target
     from dlhmc.training.loss import action_loss, jump_loss, leaving_loss
 
     found: dict[str, NamedLoss] = {}
     for candidate in all_theories():
         found |= candidate.losses()
-    leaving = NamedLoss(
-        "−√A for what leaves its sector",
-        leaving_loss,
-        lambda target: type(target).smooth_sector is not Target.smooth_sector,
-    )
+    leaving = NamedLoss("−√A for what leaves its sector", leaving_loss, _has_smooth_sector)
     everywhere = {
         "jump": NamedLoss("−A·|Δx|²", jump_loss, lambda _: True),
         "action": NamedLoss("−A·(ΔS)²", action_loss, lambda _: True),
     }
     return found | {"leaving": leaving} | everywhere
+
+
+def _has_smooth_sector(target: "Target") -> bool:
+    import jax
+
+    dtype = target.geometry.dtype(jax.numpy.result_type(float))
+    x = jax.ShapeDtypeStruct((*target.shape, 1), dtype)
+    return jax.eval_shape(lambda x: target.smooth_sector(x), x) is not None
 
 
 def loss_for(target: "Target", name: str | None, preferred: str | None = None) -> tuple[str, NamedLoss]:

@@ -17,7 +17,7 @@ from dlhmc.testing.stationarity import p_value_of_means
 from dlhmc.theories.gauge import exact, heatbath, lattice
 from dlhmc.theories.gauge.heatbath import HeatBath
 from dlhmc.theories.gauge.theory import HeatBathMoves
-from dlhmc.theories.gauge.wilson import PlanarWilson, wilson
+from dlhmc.theories.gauge.wilson import GaugeField, wilson
 
 # An exact kernel fails each test with this probability, at a new seed.
 P_VALUE = 1e-3
@@ -37,7 +37,7 @@ class DrawnAngles(eqx.Module):
         return jax.lax.complex(jnp.cos(x), jnp.sin(x))[None, None]
 
 
-class PlanarU1(PlanarWilson):
+class PlanarU1(GaugeField):
     """U(1) the general way, with the exact draws of the fast one."""
 
     def exact_draws(self):
@@ -46,7 +46,7 @@ class PlanarU1(PlanarWilson):
 
 def planar(group, sides, beta):
     target = wilson(group, sides, beta)
-    return PlanarU1(target.group, target.sides, target.beta, target.gamma) if group == "u1" else target
+    return PlanarU1(target.group, target.sides, target.beta, target.gamma, target.actions) if group == "u1" else target
 
 
 # What takes long to compile and finds no more than others.
@@ -174,7 +174,7 @@ def test_links_that_are_drawn_together_do_not_see_each_other(group, sides, x64):
     x, y = (evaluate(target.start, jax.random.key(seed), "hot", 1, jnp.dtype(jnp.float64)) for seed in (1, 2))
     masks = heatbath._parities(sides)
     assert masks.sum(axis=0).min() == masks.sum(axis=0).max() == 1
-    loops = evaluate(lattice.plaquette_loops, x)
+    loops = evaluate(lattice.loops_of_links, x)
     for mu in range(target.dimensions):
         staples = evaluate(heatbath.staple_sum, x, mu)
         np.testing.assert_allclose(multiply(x[:, :, mu], staples), loops[:, :, mu], atol=1e-13)

@@ -1,6 +1,7 @@
 """Products of links along paths against matrices multiplied one by one, fields of known flux, and symmetries."""
 
 import itertools
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +12,7 @@ from dlhmc.geometry import UnitaryMatrices
 from dlhmc.geometry.contract import sum_sites
 from dlhmc.testing.checks import evaluate
 from dlhmc.theories.gauge import lattice
-from dlhmc.theories.gauge.wilson import wilson
+from dlhmc.theories.gauge.wilson import improved, wilson
 
 pytestmark = pytest.mark.usefixtures("x64")
 # All sides differ, so that axes cannot be exchanged unseen.
@@ -55,8 +56,8 @@ def sites(target):
 def test_loops(group):
     target, x = hot(group)
     colors = target.group.colors
-    traces = evaluate(lattice.plaquette_traces, x)
-    np.testing.assert_allclose(evaluate(lattice.plaquette_defects, x), 1 - traces, atol=1e-14)
+    traces = evaluate(lattice.loop_traces, x)
+    np.testing.assert_allclose(evaluate(lattice.loop_defects, x), 1 - traces, atol=1e-14)
     for plane, (mu, nu) in enumerate(lattice.planes(target.dimensions)):
         for site in sites(target):
             expected = np.trace(along(x, site, loop(mu + 1, nu + 1))).real / colors
@@ -83,7 +84,7 @@ def test_wilson_loops_are_averaged_over_planes_and_orientations(group):
 @ALL
 def test_plaquettes_through_a_link(group):
     target, x = hot(group)
-    found = evaluate(lattice.plaquette_loops, x)
+    found = evaluate(lattice.loops_of_links, x)
     d = target.dimensions
     for site, mu in itertools.product(sites(target), range(d)):
         others = [sign * (nu + 1) for nu in range(d) if nu != mu for sign in (1, -1)]
@@ -92,24 +93,54 @@ def test_plaquettes_through_a_link(group):
 
 
 @ALL
-def test_plaquettes_with_weights(group):
-    """They give the force of an action in which each plaquette has a coupling of its own."""
+def test_rectangles(group):
+    """Of all pairs of directions, the long side first; and those through a link, which is in one of six places."""
+    target, x = hot(group)
+    d, colors = target.dimensions, target.group.colors
+    traces = evaluate(partial(lattice.loop_traces, length=2), x)
+    np.testing.assert_allclose(evaluate(partial(lattice.loop_defects, length=2), x), 1 - traces, atol=1e-14)
+    phases = evaluate(partial(lattice.loop_phases, length=2), x)
+    determinants = evaluate(partial(lattice.loop_determinants, length=2), x)
+    found = evaluate(partial(lattice.loops_of_links, length=2), x)
+    pairs = list(itertools.permutations(range(d), 2))
+    for site, (shape, (mu, nu)) in itertools.product(sites(target), enumerate(pairs)):
+        product = along(x, site, loop(mu + 1, nu + 1, 2, 1))
+        at = (shape, *site, 0)
+        trace = complex(traces[at], phases[at] / colors)
+        np.testing.assert_allclose(trace, np.trace(product) / colors, atol=1e-13)
+        np.testing.assert_allclose(determinants[at], np.linalg.det(product), atol=1e-13)
+    for site, mu in itertools.product(sites(target), range(d)):
+        a = mu + 1
+        others = [sign * (nu + 1) for nu in range(d) if nu != mu for sign in (1, -1)]
+        paths = [path for b in others for path in ([a, a, b, -a, -a, -b], [a, b, -a, -a, -b, a], [a, b, b, -a, -b, -b])]
+        expected = sum(along(x, site, path) for path in paths)
+        np.testing.assert_allclose(found[(slice(None), slice(None), mu, *site, 0)], expected, atol=1e-13)
+
+
+@pytest.mark.parametrize("length", [1, 2])
+@ALL
+def test_loops_with_weights(group, length):
+    """They give the force of an action in which each loop has a coupling of its own."""
     target, x = hot(group)
     geometry = target.geometry
-    weights = jax.random.normal(jax.random.key(3), evaluate(lattice.plaquette_defects, x).shape)
+    weights = jax.random.normal(jax.random.key(3), evaluate(partial(lattice.loop_defects, length=length), x).shape)
 
     def action(x):
-        return sum_sites(weights * lattice.plaquette_defects(x))
+        return sum_sites(weights * lattice.loop_defects(x, length))
 
-    force = geometry.components(evaluate(lattice.plaquette_loops, x, weights)) * geometry.norm / target.group.colors
+    loops = evaluate(lambda x, weights: lattice.loops_of_links(x, length, weights), x, weights)
+    force = geometry.components(loops) * geometry.norm / target.group.colors
     np.testing.assert_allclose(force, evaluate(geometry.gradient, action, x), atol=1e-13)
 
 
+@pytest.mark.parametrize("c1", [0, -0.331])
 @ALL
-def test_force_with_weights_and_pushes(group):
+def test_force_with_weights_and_pushes(group, c1):
     """The gradient of Σ w S and of Σ t q: along the unit matrix with the second weights, where there are two."""
     target, x = hot(group)
-    shape = evaluate(lattice.plaquette_defects, x).shape
+    if c1:
+        target = improved(group, target.sides, 3.0, c1)
+    shape = evaluate(target.local_action, x).shape
     weights = jax.random.normal(jax.random.key(3), (target.weights_per_cell, *shape))
     pushes = jax.random.normal(jax.random.key(6), (target.pushes_per_cell, *shape))
     found = evaluate(target.pushed_force, x, weights, pushes)
@@ -122,7 +153,8 @@ def test_force_with_weights_and_pushes(group):
 
     def angles(x):
         """One that has the phase of the determinant as density of its charge: its push is the curl of t."""
-        determinants = lattice.plaquette_determinants(x)
+        found = [lattice.loop_determinants(x, length) for length in (1, 2)[: len(target.actions)]]
+        determinants = jnp.concatenate(found)
         return jnp.arctan2(determinants.imag, determinants.real)
 
     split = -1 if target.weights_per_cell == 2 else len(found)
@@ -135,11 +167,12 @@ def test_force_with_weights_and_pushes(group):
 
 
 @ALL
-@pytest.mark.parametrize("name", ["plaquette_loops", "plaquette_traces", "plaquette_defects"])
-def test_derivatives_take_all_planes_at_once(group, name):
-    """They are those of the planes in turn: central differences along one direction, and the transpose by a product."""
+@pytest.mark.parametrize("length", [1, 2])
+@pytest.mark.parametrize("name", ["loops_of_links", "loop_traces", "loop_defects"])
+def test_derivatives_take_all_shapes_at_once(group, name, length):
+    """They are those of the shapes in turn: central differences along one direction, and the transpose by a product."""
     _, x = hot(group)
-    function = getattr(lattice, name)
+    function = partial(getattr(lattice, name), length=length)
     direction = jax.lax.complex(*jax.random.normal(jax.random.key(4), (2, *x.shape)))
     step = 1e-5
     ahead, back = (evaluate(function, x + sign * step * direction) for sign in (1, -1))
@@ -185,7 +218,7 @@ def test_centre(group):
     target, x = hot(group)
     phases = 2 * np.pi * np.arange(1, target.dimensions + 1) / target.group.colors
     y = evaluate(lattice.turn, x, jnp.asarray(phases))
-    np.testing.assert_allclose(evaluate(lattice.plaquette_traces, y), evaluate(lattice.plaquette_traces, x), atol=1e-14)
+    np.testing.assert_allclose(evaluate(lattice.loop_traces, y), evaluate(lattice.loop_traces, x), atol=1e-14)
     loops = np.exp(1j * phases)[:, None] * evaluate(lattice.polyakov_loops, x)
     np.testing.assert_allclose(evaluate(lattice.polyakov_loops, y), loops, atol=1e-14)
 

@@ -44,7 +44,7 @@ def test_a_window_is_one_of_angles(group):
             angles = layers.inside.forward(fibre.window, fibre.origin, here)
             action = window.local_action(there.x).sum(0) - window.local_action(x).sum(0)
             of_angles = fibre.window.local_action(angles.x) - fibre.window.local_action(fibre.origin)
-            determinants = [lattice.plaquette_determinants(window.embed(y))[0, :3, :3] for y in (x, there.x)]
+            determinants = [lattice.loop_determinants(window.embed(y))[0, :3, :3] for y in (x, there.x)]
             flux = plaquettes(fibre.window.embed(angles.x) - fibre.window.embed(fibre.origin))
             turned = determinants[1] - determinants[0] * as_matrices(flux[:3, :3])[0, 0]
             across = [v - fibre.direction() * fibre.along(v) for v in (v, there.v)]

@@ -202,7 +202,7 @@ def test_u1_beyond_two_dimensions(capsys):
     # In two dimensions links are angles: the complex ones are a target of one's own.
     assert registry.describe(dlhmc.wilson("u1", (4, 4), 1.5)) is None
     for options, reason in (
-        ("--lattice 2 2 4 --hits 1", "--hits are for a --lattice with two sides"),
+        ("--lattice 2 2 4 --hits 1", "--hits are for --action wilson"),
         ("--lattice 2 2 4 --start exact", "no exact draws"),
         ("--lattice 4 4 --kernel heatbath", "three or four sides"),
         ("--lattice 2 2 2 2 2", "2 to 4 of them"),
@@ -210,7 +210,7 @@ def test_u1_beyond_two_dimensions(capsys):
         assert reason in refused(f"sample {options}", capsys)
     for dry in ("", " --dry-run"):
         assert "--hits are for a --lattice" in refused(f"compare --lattice 2 2 4 --hits 2{dry}", capsys)
-    with pytest.raises(dlhmc.UserError, match="hits are for a lattice with two sides"):
+    with pytest.raises(dlhmc.UserError, match="hits are for action wilson"):
         dlhmc.compare(settings.build(), hits=1)
     assert "loss charge is not for this target: use jump or action" in refused(
         "train --lattice 2 2 4 --loss charge", capsys

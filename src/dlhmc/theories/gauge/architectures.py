@@ -32,9 +32,10 @@ def _frequency(target: "Target", heads: Heads) -> float:
 
 
 def _has_phases(target: "Target") -> bool:
-    from dlhmc.theories.gauge.wilson import PlanarWilson
+    from dlhmc.theories.gauge.wilson import wilson_coupling
 
-    return isinstance(target.guide(), PlanarWilson)
+    guide: Any = target.guide()
+    return wilson_coupling(guide) is not None and guide.has_charge
 
 
 def default_window(sides: tuple[int, ...], root: float) -> int:
@@ -191,10 +192,10 @@ class CovariantArchitecture(Architecture):
 
     @classmethod
     def suits(cls, target: "Target") -> bool:
-        """Links that are matrices, with the Wilson action."""
-        from dlhmc.theories.gauge.wilson import Wilson
+        """Links that are matrices."""
+        from dlhmc.theories.gauge.wilson import GaugeField
 
-        return isinstance(target, Wilson)
+        return isinstance(target, GaugeField)
 
     @classmethod
     def builds(cls, trajectory: "Trajectory") -> bool:

@@ -23,7 +23,7 @@ from jaxtyping import Array, Bool, Complex, Float, Key
 from dlhmc.geometry.unitary import UnitaryMatrices, adjoint, multiply, trace
 from dlhmc.networks.contract import SQT, Network, Zeta
 from dlhmc.networks.linear import Linear
-from dlhmc.theories.gauge.lattice import Links, all_plaquette_loops, dimensions_of, plaquette_traces, shifted
+from dlhmc.theories.gauge.lattice import Links, dimensions_of, loop_traces, loops_of_links_at_once, shifted
 
 # V and two sums of loops, here and from the link before; the traces of those sums.
 _VECTORS, _TRACES = 6, 4
@@ -66,9 +66,9 @@ class Covariant(Network):
 
     def _matrices(self, x: Links, v: Float[Array, "..."]) -> Complex[Array, "N N vector direction *site chain"]:
         """For each link: iV and the sums M, then those of the link before it."""
-        traces = plaquette_traces(x)
+        traces = loop_traces(x)
         weights = jnp.stack([jnp.ones_like(traces), traces])
-        loops = jax.vmap(all_plaquette_loops, in_axes=(None, 0), out_axes=2)(x, weights)
+        loops = jax.vmap(lambda w: loops_of_links_at_once(x, weights=w), out_axes=2)(weights)
         here = jnp.concatenate([1j * self.group.hermitian(v)[:, :, None], loops], axis=2)
         return jnp.concatenate([here, self._from_before(x, here)], axis=2)
 

@@ -47,7 +47,8 @@ _SMALLEST = 1e-20  # a_r/a_0 of representations that are left out
 _TAIL = 1e-15  # what the truncated sum over k may leave out, relative to the whole
 
 
-def _check(colors: int, special: bool, beta: float, volume: int) -> None:
+def check(colors: int, special: bool, beta: float, volume: int) -> None:
+    """Refuse what is no group, no coupling or no lattice."""
     if not isinstance(colors, (int, np.integer)) or colors < 1 + special:
         raise ValueError(f"U(N) needs N ≥ 1 and SU(N) N ≥ 2 colours as an integer, not {colors}.")
     if not 0.0 < beta < math.inf:
@@ -131,7 +132,7 @@ def representations(colors: int, special: bool, beta: float) -> tuple[Integers, 
     >>> weights[-2:].tolist(), ratios[-2:].round(6).tolist()
     ([[1, 0], [0, 0]], [0.658047, 1.0])
     """
-    _check(colors, special, beta, 4)
+    check(colors, special, beta, 4)
     weights = _weights(colors, beta)
     if special:
         weights = weights[:, :1] - weights[:, :1, -1:]
@@ -146,7 +147,7 @@ def log_partition_function(colors: int, special: bool, beta: float, volume: int)
     >>> round(log_partition_function(2, True, 4.0, 16), 6)
     25.362682
     """
-    _check(colors, special, beta, volume)
+    check(colors, special, beta, volume)
     _, a = _ratios(colors, special, beta)
     x = beta / colors
     trivial = _determinants(x, _weights(colors, beta)[-1])
@@ -179,7 +180,7 @@ def wilson_loop(colors: int, special: bool, beta: float, volume: int, area: int)
     >>> round(wilson_loop(2, False, 10.0, 256, 4), 6)
     0.390989
     """
-    _check(colors, special, beta, volume)
+    check(colors, special, beta, volume)
     _check_area(volume, area)
     d, a = _ratios(colors, special, beta)
     d_next, a_next = _fundamental(colors, special, beta)
@@ -204,7 +205,7 @@ def polyakov_correlation(colors: int, special: bool, beta: float, volume: int, a
     >>> round(polyakov_correlation(2, True, 4.0, 16), 6)
     0.250309
     """
-    _check(colors, special, beta, volume)
+    check(colors, special, beta, volume)
     _check_area(volume, area)
     _, a = _ratios(colors, special, beta)
     d_next, a_next = _fundamental(colors, special, beta)
@@ -231,7 +232,7 @@ def plaquette_squared(colors: int, special: bool, beta: float, volume: int) -> f
     >>> round(plaquette_squared(2, True, 4.0, 16), 6)
     0.506593
     """
-    _check(colors, special, beta, volume)
+    check(colors, special, beta, volume)
     _, a = _ratios(colors, special, beta)
     _, second = _derivatives(colors, special, beta)
     return float(np.sum(a ** (volume - 1) * second) / np.sum(a**volume))
@@ -243,7 +244,7 @@ def mean_plaquette_squared(colors: int, special: bool, beta: float, volume: int)
     >>> round(mean_plaquette_squared(2, True, 4.0, 16), 6)
     0.437809
     """
-    _check(colors, special, beta, volume)
+    check(colors, special, beta, volume)
     _, a = _ratios(colors, special, beta)
     first, second = _derivatives(colors, special, beta)
     terms = a ** (volume - 1) * second + (volume - 1) * a ** (volume - 2) * first**2
@@ -266,7 +267,7 @@ def charge_squared(colors: int, beta: float, volume: int) -> float:
     >>> round(charge_squared(2, 10.0, 256), 6)
     3.441137
     """
-    _check(colors, False, beta, volume)
+    check(colors, False, beta, volume)
     _, a = _ratios(colors, False, beta)
     shifts = np.arange(a.shape[1])
     gap = shifts[:, None] - shifts
@@ -318,7 +319,7 @@ def charge_distribution(colors: int, beta: float, volume: int, charges: ArrayLik
     >>> charge_distribution(2, 10.0, 256, [0, 1, -2]).round(6).tolist()
     [0.215099, 0.185991, 0.120247]
     """
-    _check(colors, False, beta, volume)
+    check(colors, False, beta, volume)
     q = np.abs(np.asarray(charges, dtype=np.float64))
     if not np.all(q == np.rint(q)):
         raise ValueError("The charges must be whole numbers.")

@@ -17,7 +17,7 @@ from dlhmc.geometry.unitary import Matrices, UnitaryMatrices, adjoint, identity,
 from dlhmc.targets.contract import Observed
 from dlhmc.theories.gauge import lattice
 from dlhmc.theories.gauge.lattice import Links, corners, dimensions_of, planes, shifted
-from dlhmc.theories.gauge.wilson import Wilson, all_loops
+from dlhmc.theories.gauge.wilson import GaugeField, all_loops
 
 # A step is not longer than the stability of the method allows, nor so short that it would never end.
 _LONGEST, _SHORTEST = 0.2, 1e-4
@@ -63,7 +63,7 @@ def clover_energy(fields: list[Matrices]) -> PerChain:
 
 def plaquette_energy(x: Links) -> PerChain:
     """E = 2 Σ_P Re tr(1 − P), for each site."""
-    defects = lattice.plaquette_defects(x)
+    defects = lattice.loop_defects(x)
     return sum_sites(defects) * (2 * x.shape[0] / defects[0, ..., 0].size)
 
 
@@ -130,13 +130,13 @@ def _runge_kutta(x: Links, geometry: UnitaryMatrices, size: PerChain) -> tuple[L
 
 def drift(x: Links, geometry: UnitaryMatrices) -> Momentum:
     """−∂(g₀² S), the velocity of the flow."""
-    return -2 * geometry.norm * geometry.components(lattice.plaquette_loops(x))
+    return -2 * geometry.norm * geometry.components(lattice.loops_of_links(x))
 
 
 class OccasionalObservables(eqx.Module):
     """What is measured along the flow, and Wilson loops up to a size, as observables of a run."""
 
-    target: Wilson
+    target: GaugeField
     times: tuple[float, ...] = eqx.field(static=True)
     tolerance: float = eqx.field(static=True)
     loops: int = eqx.field(static=True)

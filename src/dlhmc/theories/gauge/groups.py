@@ -1,4 +1,4 @@
-"""The gauge groups by name: u1, u2, su2, su3, … Free of heavy imports."""
+"""The gauge groups by name: u1, u2, su2, su3, …, and their actions. Free of heavy imports."""
 
 import re
 from typing import NamedTuple
@@ -37,3 +37,6 @@ class Group(NamedTuple):
 
 #: whose traces are real, so that charge conjugation is a gauge transformation
 SU2 = Group(2, special=True)
+
+#: c₁ of rectangles, by the name of the action: that of Wilson has none
+RECTANGLES = {"wilson": 0.0, "symanzik": -1 / 12, "iwasaki": -0.331, "dbw2": -1.40686}

@@ -20,7 +20,7 @@ from dlhmc.kernels.contract import Info, Kernel, State
 from dlhmc.kernels.metropolis import select
 from dlhmc.numerics import rng, trig
 from dlhmc.theories.gauge.lattice import Links, shifted, total
-from dlhmc.theories.gauge.wilson import Wilson
+from dlhmc.theories.gauge.wilson import GaugeField, wilson_coupling
 
 # Rejection ends after so many attempts: a link that has none accepted stays as it is. How likely that is depends on the
 # staples and not on the link, so that the target is left invariant all the same.
@@ -47,11 +47,11 @@ class HeatBath(Kernel):
 
     name: ClassVar[str] = "heatbath"
 
-    target: Wilson
+    target: GaugeField
     overrelaxation: int = eqx.field(static=True)
 
-    def __init__(self, target: Wilson, overrelaxation: int = 4) -> None:
-        if not isinstance(target, Wilson):
+    def __init__(self, target: GaugeField, overrelaxation: int = 4) -> None:
+        if wilson_coupling(target) is None:
             raise TypeError("the heat bath is made for the Wilson action of gauge fields")
         if any(side % 2 for side in target.sides):
             raise ValueError(f"the heat bath needs a lattice with even sides, not {target.sides}")
@@ -73,7 +73,8 @@ class HeatBath(Kernel):
     def _sweep(self, x: Links, key: Key[Array, ""] | None) -> Links:
         """Directions and parities one after the other; a draw with a key, overrelaxation without."""
         masks = _parities(self.target.sides)
-        strength = self.target.coupling(real_dtype(x)) / self.target.group.colors
+        coupling: Any = wilson_coupling(self.target)
+        strength = coupling.astype(real_dtype(x)) / self.target.group.colors
 
         for mu in range(self.target.dimensions):
 
@@ -107,7 +108,12 @@ class HeatBath(Kernel):
 class HeatBathDraws(eqx.Module):
     """Configurations near equilibrium, one for each chain: a cold start after many sweeps."""
 
-    target: Wilson
+    target: GaugeField
+
+    @classmethod
+    def of(cls, target: GaugeField) -> "HeatBathDraws | None":
+        """Where there is a heat bath."""
+        return None if wilson_coupling(target) is None or any(side % 2 for side in target.sides) else cls(target)
 
     def draw(self, key: Key[Array, ""], chains: int, dtype: jnp.dtype) -> Links:
         """Independent of each other, but for the start that they share."""

@@ -13,12 +13,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Complex, Float, Inexact, Int
+from numpy.typing import NDArray
 
 from dlhmc.geometry.unitary import Matrices, adjoint, determinant, multiply, square_norm, trace, trace_of_product
 
 Links = Complex[Array, "N N direction *site chain"]
-#: one for each pair of directions μ < ν, in the order of `planes`, and each site
-Plaquettes = Float[Array, "plane *site chain"]
+#: one for each pair of directions, in the order of `shapes`, and each site
+Loops = Float[Array, "shape *site chain"]
 
 
 def planes(dimensions: int) -> list[tuple[int, int]]:
@@ -43,34 +44,61 @@ def shifted(field: Inexact[Array, "..."], by: int, direction: int, dimensions: i
     return jnp.concatenate(jnp.split(field, [by % field.shape[axis]], axis)[::-1], axis)
 
 
-def corners(x: Links, plane: tuple[int, int]) -> tuple[Matrices, Matrices]:
-    """Both ways from n to n + μ̂ + ν̂: first along μ, and first along ν. A plaquette is P = A·B†."""
-    (mu, nu), d = plane, dimensions_of(x)
-    u, w = x[:, :, mu], x[:, :, nu]
-    return multiply(u, shifted(w, 1, mu, d)), multiply(w, shifted(u, 1, nu, d))
+def shapes(dimensions: int, length: int) -> list[tuple[int, int]]:
+    """Of loops of `length` × 1 links: the direction of the long side, and that of the short one."""
+    return planes(dimensions) if length == 1 else list(itertools.permutations(range(dimensions), 2))
 
 
-def plaquette_traces(x: Links) -> Plaquettes:
-    """Re tr P/N."""
-    return _by_plane(_real_trace, x) / x.shape[0]
+def loops_with(links: NDArray[np.bool_], length: int = 1) -> NDArray[np.bool_]:
+    """Loops that contain any of these links [direction, *site]: [shape, *site]."""
+
+    def of_shape(mu: int, nu: int) -> NDArray[np.bool_]:
+        side = links[mu] if length == 1 else links[mu] | np.roll(links[mu], -1, axis=mu)
+        far = np.roll(links[nu], -length, axis=mu) | np.roll(side, -1, axis=nu)
+        return np.asarray(side | links[nu] | far)
+
+    return np.stack([of_shape(mu, nu) for mu, nu in shapes(len(links), length)])
 
 
-def plaquette_phases(x: Links) -> Plaquettes:
-    """Im tr P."""
-    return _by_plane(_imaginary_trace, x)
-
-
-def plaquette_determinants(x: Links) -> Complex[Array, "plane *site chain"]:
-    """Det P."""
+def lines(x: Links, length: int) -> Links:
+    """The product of one link or two, along each direction from each site."""
+    if length == 1:
+        return x
     d = dimensions_of(x)
-    u = determinant(x)
-    found = [u[mu] * shifted(u[nu], 1, mu, d) * jnp.conj(shifted(u[mu], 1, nu, d) * u[nu]) for mu, nu in planes(d)]
+    return jnp.stack([line(x[:, :, mu], length, mu, d) for mu in range(d)], axis=2)
+
+
+def corners(x: Links, shape: tuple[int, int], length: int = 1, sides: Links | None = None) -> tuple[Matrices, Matrices]:
+    """Both ways to the far corner of a loop W = A·B†: first along the long side μ, of which `sides` has all, or ν."""
+    (mu, nu), d = shape, dimensions_of(x)
+    u, w = (x if sides is None else sides)[:, :, mu], x[:, :, nu]
+    return multiply(u, shifted(w, length, mu, d)), multiply(w, shifted(u, 1, nu, d))
+
+
+def loop_traces(x: Links, length: int = 1) -> Loops:
+    """Re tr W/N."""
+    return _by_shape(_real_trace, length, x) / x.shape[0]
+
+
+def loop_phases(x: Links, length: int = 1) -> Loops:
+    """Im tr W."""
+    return _by_shape(_imaginary_trace, length, x)
+
+
+def loop_determinants(x: Links, length: int = 1) -> Complex[Array, "shape *site chain"]:
+    """Det W."""
+    d, u = dimensions_of(x), determinant(x)
+    sides = u if length == 1 else jnp.stack([u[mu] * shifted(u[mu], 1, mu, d) for mu in range(d)])
+    found = [
+        sides[mu] * shifted(u[nu], length, mu, d) * jnp.conj(shifted(sides[mu], 1, nu, d) * u[nu])
+        for mu, nu in shapes(d, length)
+    ]
     return jnp.stack(found)
 
 
-def plaquette_defects(x: Links) -> Plaquettes:
-    """1 − Re tr P/N = |A − B|²/2N, which keeps its relative precision where P is close to 1."""
-    return _by_plane(_square_distance, x) / (2 * x.shape[0])
+def loop_defects(x: Links, length: int = 1) -> Loops:
+    """1 − Re tr W/N = |A − B|²/2N, which keeps its relative precision where W is close to 1."""
+    return _by_shape(_square_distance, length, x) / (2 * x.shape[0])
 
 
 def _real_trace(a: Matrices, b: Matrices) -> Float[Array, "*site chain"]:
@@ -85,105 +113,131 @@ def _square_distance(a: Matrices, b: Matrices) -> Float[Array, "*site chain"]:
     return square_norm(a - b)
 
 
-@functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
-def _by_plane(function: Callable[[Matrices, Matrices], Float[Array, "*site chain"]], x: Links) -> Plaquettes:
-    """A function of the corners of each plane; planes take turns, so that only the products of one are in memory."""
-    pairs = planes(dimensions_of(x))
-    branches = [lambda plane=plane: function(*corners(x, plane)) for plane in pairs]
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0, 1))
+def _by_shape(function: Callable[[Matrices, Matrices], Float[Array, "*site chain"]], length: int, x: Links) -> Loops:
+    """A function of the corners of each shape; shapes take turns, so that only the products of one are in memory."""
+    pairs, sides = shapes(dimensions_of(x), length), lines(x, length)
+    branches = [lambda pair=pair: function(*corners(x, pair, length, sides)) for pair in pairs]
     return jax.lax.map(lambda index: jax.lax.switch(index, branches), jnp.arange(len(pairs)))
 
 
-@_by_plane.defjvp
-def _by_plane_jvp(function: Any, primals: tuple[Links], tangents: tuple[Links]) -> tuple[Plaquettes, Plaquettes]:
-    return jax.jvp(lambda x: function(*_Planes(x).corners), primals, tangents)
+@_by_shape.defjvp
+def _by_shape_jvp(function: Any, length: int, primals: tuple[Links], tangents: tuple[Links]) -> tuple[Loops, Loops]:
+    return jax.jvp(lambda x: function(*_Shapes(x, length).corners), primals, tangents)
 
 
-@jax.custom_jvp
-def plaquette_loops(x: Links, weights: Plaquettes | None = None) -> Links:
-    """For each link the sum of the plaquettes through it, each starting with that link, and with its weight.
+def loops_of_links(x: Links, length: int = 1, weights: Loops | None = None) -> Links:
+    """For each link the sum of the loops of `length` × 1 through it, each starting with it, and with its weight.
 
-    The plaquette P of a plane contains four links, whose staples share the products A and B of `corners`. Planes take
+    The two long and two short sides of a loop have staples that share the products A and B of `corners`. Shapes take
     turns here too.
     """
-    d = dimensions_of(x)
+    return _loops_of_links(length, x, weights)
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
+def _loops_of_links(length: int, x: Links, weights: Loops | None) -> Links:
+    d, sides = dimensions_of(x), lines(x, length)
 
     def with_staples_of(index: int, staples: Links) -> Links:
-        mu, nu = planes(d)[index]
-        u, w = x[:, :, mu], x[:, :, nu]
-        u_side, w_side = shifted(u, 1, nu, d), shifted(w, 1, mu, d)
-        a, b = corners(x, (mu, nu))
+        mu, nu = shapes(d, length)[index]
+        u, w = sides[:, :, mu], x[:, :, nu]
+        u_far, w_far = shifted(u, 1, nu, d), shifted(w, length, mu, d)
+        a, b = corners(x, (mu, nu), length, sides)
         if weights is not None:
             a, b = (weights[index].astype(x.dtype) * way for way in (a, b))
-        of_u = multiply(w_side, adjoint(b)) + shifted(multiply(adjoint(a), w), -1, nu, d)
-        of_w = multiply(u_side, adjoint(a)) + shifted(multiply(adjoint(b), u), -1, mu, d)
-        return staples.at[:, :, mu].add(of_u).at[:, :, nu].add(of_w)
+        of_u = multiply(w_far, adjoint(b)) + shifted(multiply(adjoint(a), w), -1, nu, d)
+        of_w = multiply(u_far, adjoint(a)) + shifted(multiply(adjoint(b), u), -length, mu, d)
+        return staples.at[:, :, mu].add(of_u).at[:, :, (length - 1) * d + nu].add(of_w)
 
-    branches = [functools.partial(with_staples_of, index) for index in range(len(planes(d)))]
+    branches = [functools.partial(with_staples_of, index) for index in range(len(shapes(d, length)))]
+    # Those of long sides come first, those of links after them, where these are not the same.
     staples = jax.lax.fori_loop(
-        0, len(branches), lambda index, found: jax.lax.switch(index, branches, found), jnp.zeros_like(x)
+        0,
+        len(branches),
+        lambda index, found: jax.lax.switch(index, branches, found),
+        jnp.zeros((*x.shape[:2], length * d, *x.shape[3:]), x.dtype),
     )
+    if length == 2:
+        staples = staples[:, :, d:] + _of_halves(x, staples[:, :, :d])
     return multiply(x, staples)
 
 
-def curl(flow: Plaquettes, dimensions: int) -> Float[Array, "direction *site chain"]:
-    """For each link the sum over the plaquettes through it, with the sign of its direction in each."""
+def _of_halves(x: Links, staples: Links) -> Links:
+    """The staples of links, from those of two links in a row."""
+    d = dimensions_of(x)
+
+    def of_direction(mu: int) -> Matrices:
+        u, s = x[:, :, mu], staples[:, :, mu]
+        return multiply(shifted(u, 1, mu, d), s) + shifted(multiply(s, u), -1, mu, d)
+
+    return jnp.stack([of_direction(mu) for mu in range(d)], axis=2)
+
+
+def curl(flow: Loops, dimensions: int, length: int = 1) -> Float[Array, "direction *site chain"]:
+    """For each link the sum over the loops through it, with the sign of its direction in each."""
     found = [jnp.zeros_like(flow[0])] * dimensions
-    for of_plane, (mu, nu) in zip(flow, planes(dimensions), strict=True):
-        found[mu] = found[mu] + of_plane - shifted(of_plane, -1, nu, dimensions)
-        found[nu] = found[nu] - of_plane + shifted(of_plane, -1, mu, dimensions)
+    for of_loop, (mu, nu) in zip(flow, shapes(dimensions, length), strict=True):
+        of_side = of_loop if length == 1 else of_loop + shifted(of_loop, -1, mu, dimensions)
+        found[mu] = found[mu] + of_side - shifted(of_side, -1, nu, dimensions)
+        found[nu] = found[nu] - of_loop + shifted(of_loop, -length, mu, dimensions)
     return jnp.stack(found)
 
 
-@plaquette_loops.defjvp
-def _plaquette_loops_jvp(primals: Any, tangents: Any) -> tuple[Links, Links]:
-    return jax.jvp(all_plaquette_loops, primals, tangents)
+@_loops_of_links.defjvp
+def _loops_of_links_jvp(length: int, primals: Any, tangents: Any) -> tuple[Links, Links]:
+    return jax.jvp(lambda x, weights: loops_of_links_at_once(x, length, weights), primals, tangents)
 
 
-# Derivatives keep the products of all planes, and in a loop of branches even those of the planes whose turn it is not.
-# So for them all planes are there at once: a smaller program, which runs faster.
+# Derivatives keep the products of all shapes, and in a loop of branches even those of the shapes whose turn it is not.
+# So for them all shapes are there at once: a smaller program, which runs faster.
 
 
-def all_plaquette_loops(x: Links, weights: Plaquettes | None = None) -> Links:
-    """What `plaquette_loops` is, with all planes at once: more memory, and a smaller program."""
-    all_planes = _Planes(x)
-    (a, b), (u, w), (u_side, w_side) = all_planes.corners, all_planes.near, all_planes.far
+def loops_of_links_at_once(x: Links, length: int = 1, weights: Loops | None = None) -> Links:
+    """What `loops_of_links` is, with all shapes at once: more memory, and a smaller program."""
+    every = _Shapes(x, length)
+    (a, b), (u, w), (u_far, w_far) = every.corners, every.near, every.far
     if weights is not None:
         a, b = (weights.astype(x.dtype) * way for way in (a, b))
-    of_u = multiply(w_side, adjoint(b)) + all_planes.shifted(multiply(adjoint(a), w), -1, 1)
-    of_w = multiply(u_side, adjoint(a)) + all_planes.shifted(multiply(adjoint(b), u), -1, 0)
-    return multiply(x, all_planes.sums(of_u, of_w))
+    of_u = every.sums(multiply(w_far, adjoint(b)) + every.shifted(multiply(adjoint(a), w), -1, 1), 0)
+    of_w = every.sums(multiply(u_far, adjoint(a)) + every.shifted(multiply(adjoint(b), u), -length, 0), 1)
+    return multiply(x, of_w + (of_u if length == 1 else _of_halves(x, of_u)))
 
 
-class _Planes:
-    """Links of all planes, [N, N, plane, *site, chain]."""
+class _Shapes:
+    """Sides of the loops of all shapes, [N, N, shape, *site, chain]."""
 
-    def __init__(self, x: Links) -> None:
+    def __init__(self, x: Links, length: int) -> None:
         self.d = dimensions_of(x)
-        #: the first and the second direction of each plane
-        self.directions = tuple(zip(*planes(self.d), strict=True))
-        self.near = tuple(_joined([jnp.split(x, self.d, axis=2)[mu] for mu in of]) for of in self.directions)
+        #: of the long and of the short side of each shape
+        self.directions = tuple(zip(*shapes(self.d, length), strict=True))
+        self.near = tuple(
+            _joined([jnp.split(links, self.d, axis=2)[mu] for mu in of])
+            for links, of in zip((lines(x, length), x), self.directions, strict=True)
+        )
         u, w = self.near
-        self.far = self.shifted(u, 1, 1), self.shifted(w, 1, 0)
+        self.far = self.shifted(u, 1, 1), self.shifted(w, length, 0)
 
     @property
     def corners(self) -> tuple[Matrices, Matrices]:
-        """Those of each plane."""
-        (u, w), (u_side, w_side) = self.near, self.far
-        return multiply(u, w_side), multiply(w, u_side)
+        """Those of each shape."""
+        (u, w), (u_far, w_far) = self.near, self.far
+        return multiply(u, w_far), multiply(w, u_far)
 
     def shifted(self, fields: Matrices, by: int, which: int) -> Matrices:
-        """The value at n + by·μ̂, where μ is the first or the second direction of each plane."""
+        """The value at n + by·μ̂, where μ is the direction of the long or the short side of each shape."""
         directions = self.directions[which]
         parts = jnp.split(fields, len(directions), axis=2)
         return _joined([shifted(part, by, mu, self.d) for part, mu in zip(parts, directions, strict=True)])
 
-    def sums(self, of_first: Matrices, of_second: Matrices) -> Links:
-        """For each direction the sum of what belongs to it, the first or the second one of a plane."""
-        number, chosen = len(self.directions[0]), sum(self.directions, ())
-        parts = jnp.split(of_first, number, axis=2) + jnp.split(of_second, number, axis=2)
-        return _joined(
-            [total([part for part, nu in zip(parts, chosen, strict=True) if nu == mu]) for mu in range(self.d)]
-        )
+    def sums(self, fields: Matrices, which: int) -> Links:
+        """For each direction the sum over the shapes whose long or short side has it."""
+        directions = self.directions[which]
+        parts = jnp.split(fields, len(directions), axis=2)
+        found = [jnp.zeros_like(parts[0])] * self.d
+        for mu, part in zip(directions, parts, strict=True):
+            found[mu] = found[mu] + part
+        return _joined(found)
 
 
 def _joined(fields: Sequence[Matrices]) -> Matrices:

@@ -29,6 +29,7 @@ from dlhmc.targets.contract import Target
 from dlhmc.targets.windows import Layout, Window
 from dlhmc.theories.gauge import lattice
 from dlhmc.theories.gauge.lattice import Links
+from dlhmc.theories.gauge.wilson import wilson_coupling
 from dlhmc.theories.u1.links import Plaquettes
 from dlhmc.theories.u1.plaquette_action import PlaquetteAction
 
@@ -80,6 +81,8 @@ class Fibre(eqx.Module):
         """The fibre of x."""
         if not isinstance(target, Window):
             raise TypeError("these layers act in windows: put them into Local")
+        if wilson_coupling(target.whole) is None:
+            raise TypeError("layers on phases are for the Wilson action")
         links, block = target.embed(x), target.layout.block
         vectors = _carried_everywhere(_nearest_to_minus_one(cls.enclosed(links, block)), links)
         z = _diagonal(links, vectors)

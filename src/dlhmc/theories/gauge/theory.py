@@ -3,14 +3,14 @@
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta
 
 from dlhmc.errors import Setting, UserError
 from dlhmc.settings import Advanced, Amount, Positive, merged
 from dlhmc.theories.contract import CouplingSchedules, FileFormat, Moves, Occasional, Rivals, TargetSettings, Theory
-from dlhmc.theories.gauge.groups import SU2, Group
+from dlhmc.theories.gauge.groups import RECTANGLES, SU2, Group
 
 if TYPE_CHECKING:
     from dlhmc.comparison.contestants import Contestant
@@ -24,11 +24,14 @@ if TYPE_CHECKING:
     from dlhmc.studies.study import Preset
     from dlhmc.targets import Target
     from dlhmc.targets.contract import Observables
+    from dlhmc.theories.gauge.actions import Action
     from dlhmc.training import Schedule
 
 Side = Annotated[int, Meta(ge=2, le=10**4)]
 Sides = Annotated[tuple[Side, ...], Meta(min_length=2, max_length=4)]
 Beta = Annotated[float, Meta(gt=0, le=10_000)]
+#: by name, or c₁ of rectangles, with which cold configurations are stable
+GaugeAction = Literal["wilson", "symanzik", "iwasaki", "dbw2"] | Annotated[float, Meta(ge=-100, lt=0.2)]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,17 +43,29 @@ class GaugeSettings(TargetSettings):
 
     lattice: Sides
     beta: Beta
+    action: GaugeAction
 
     def build(self) -> "Target":
         """The target."""
-        from dlhmc.theories.gauge.wilson import wilson
-
-        return wilson(self.group.name, self.lattice, self.beta)
+        return build_field(self.group.name, self.lattice, self.beta, self.action)
 
     @property
     def label(self) -> str:
         """su3-8x8x8x8-b6."""
-        return f"{self.group.name}-{'x'.join(map(str, self.lattice))}-b{self.beta:g}"
+        return f"{self.group.name}-{label_of(self.lattice, self.beta, self.action)}"
+
+
+def build_field(group: str, lattice: tuple[int, ...], beta: float, action: str | float) -> "Target":
+    """A gauge field with the Wilson action, or with rectangles."""
+    from dlhmc.theories.gauge.wilson import improved, wilson
+
+    return wilson(group, lattice, beta) if action == "wilson" else improved(group, lattice, beta, action)
+
+
+def label_of(lattice: tuple[int, ...], beta: float, action: str | float) -> str:
+    """8x8x8x8-b2.6-iwasaki."""
+    name = action if isinstance(action, str) else f"c{action:g}"
+    return f"{'x'.join(map(str, lattice))}-b{beta:g}{'' if name == 'wilson' else f'-{name}'}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,7 +80,10 @@ class HeatBathMoves(Moves):
     def kernel(self, name: str, target: "Target") -> "Kernel":
         """The heat bath, where the lattice allows it."""
         from dlhmc.theories.gauge.heatbath import HeatBath
+        from dlhmc.theories.gauge.wilson import wilson_coupling
 
+        if wilson_coupling(target) is None:
+            raise UserError(f"The {Setting('kernel')} {name} is for the {Setting('action')} wilson alone.")
         try:
             return HeatBath(target, self.overrelaxation)  # type: ignore[arg-type]
         except ValueError as error:
@@ -88,9 +106,9 @@ class Flow(Occasional):
     def observables(self, target: "Target") -> "Observables | None":
         """Those asked for."""
         from dlhmc.theories.gauge.flow import OccasionalObservables
-        from dlhmc.theories.gauge.wilson import Wilson
+        from dlhmc.theories.gauge.wilson import GaugeField
 
-        if not isinstance(target, Wilson) or not (self.flow_time or self.loops):
+        if not isinstance(target, GaugeField) or not (self.flow_time or self.loops):
             return None
         return OccasionalObservables(target, tuple(self._times), self.flow_tolerance, self.loops)
 
@@ -137,9 +155,9 @@ class HeatBathRival(Rivals):
     ) -> "list[Contestant]":
         """Nothing is tuned."""
         from dlhmc.comparison.contestants import contestant_of
-        from dlhmc.theories.gauge.heatbath import HeatBath
+        from dlhmc.theories.gauge.heatbath import HeatBath, HeatBathDraws
 
-        if any(side % 2 for side in target.sides):  # type: ignore[attr-defined]
+        if HeatBathDraws.of(target) is None:  # type: ignore[arg-type]
             return []
         return [
             dataclasses.replace(contestant_of(f"heat bath + {sweeps}", HeatBath(target, sweeps)), kind="move")  # type: ignore[arg-type]
@@ -158,6 +176,34 @@ def links_of_shape(shape: tuple[int, ...], colors: int) -> tuple[int, ...] | Non
         if shape[extra : extra + 3] == (colors, colors, len(sides)) and len(sides) in (2, 3, 4):
             return tuple(map(int, sides))
     return None
+
+
+def described_field(target: "Target", group: Group) -> dict[str, Any] | None:
+    """Lattice, coupling and action of a gauge field that is not annealed; None where settings cannot say them."""
+    from dlhmc.theories.gauge.wilson import GaugeField
+
+    if type(target) is not GaugeField or target.group != group or float(target.gamma) != 1:
+        return None
+    # The shortest decimal: a float32 such as 0.1 is 0.1 for people.
+    beta, action = float(str(target.beta)), _described_action(target.actions)
+    fine = action is not None and 0 < beta <= 10_000
+    return {"lattice": target.sides, "beta": beta, "action": action} if fine else None
+
+
+def _described_action(actions: "tuple[Action, ...]") -> str | float | None:
+    import jax
+
+    from dlhmc.numerics.leaves import leaf
+    from dlhmc.theories.gauge.actions import Plaquette, Rectangle, with_rectangles
+
+    kinds, coefficients = [type(action) for action in actions], jax.tree.leaves(actions)
+    if kinds == [Plaquette] and coefficients == [1]:
+        return "wilson"
+    if kinds != [Plaquette, Rectangle] or coefficients != jax.tree.leaves(with_rectangles(coefficients[1])):
+        return None
+    names = {float(leaf(number)): name for name, number in RECTANGLES.items()}
+    c1 = float(str(coefficients[1]))
+    return names.get(float(coefficients[1]), c1 if -100 <= c1 < 0.2 else None)
 
 
 class FlowedTheory(Theory):
@@ -228,18 +274,15 @@ class GaugeTheory(FlowedTheory):
             """sides of the periodic lattice, two to four of them"""
             beta: Beta = first_beta
             """inverse coupling"""
+            action: GaugeAction = "wilson"
+            """wilson, symanzik, iwasaki, dbw2, or the number c₁ of rectangles beside 1 − 8c₁ plaquettes"""
 
         self.settings = Settings  # type: ignore[misc]
 
     def describe(self, target: "Target") -> TargetSettings | None:
-        """Lattice and coupling, where the action is not annealed."""
-        from dlhmc.theories.gauge.wilson import Wilson
-
-        if not isinstance(target, Wilson) or target.group != self.group or float(target.gamma) != 1:
-            return None
-        # The shortest decimal: a float32 such as 0.1 is 0.1 for people.
-        beta = float(str(target.beta))
-        return self._settings(target.sides, beta=beta) if 0 < beta <= 10_000 else None
+        """Lattice, coupling and action, where it is not annealed."""
+        found = described_field(target, self.group)
+        return None if found is None else self._settings(**found)
 
     def figures(self, described: Mapping[str, Any]) -> "Figures":
         """What is measured along the flow."""
@@ -250,7 +293,7 @@ class GaugeTheory(FlowedTheory):
     def from_shape(self, shape: tuple[int, ...], settings: Mapping[str, Any]) -> TargetSettings | None:
         """Links are [configuration, N, N, direction, *site], with or without an axis of chains before."""
         sides = links_of_shape(shape, self.group.colors)
-        return None if sides is None else self._settings(sides, **settings)
+        return None if sides is None else self._settings(lattice=sides, **settings)
 
     def architectures(self) -> "Mapping[str, type[Architecture]]":
         """Layers that work for every group."""
@@ -275,8 +318,8 @@ class GaugeTheory(FlowedTheory):
             return {}
         return {f"HMC of {self.group}": lambda: HMC(wilson(self.name, (4, 4), 4.0), 0.25, 4)}
 
-    def _settings(self, lattice: tuple[int, ...], **rest: Any) -> TargetSettings:
-        return self.settings(**{"lattice": lattice, **rest})
+    def _settings(self, **settings: Any) -> TargetSettings:
+        return self.settings(**settings)
 
     def formats(self) -> Mapping[str, FileFormat]:
         """Those of lattice QCD, which are for SU(N)."""

@@ -1,6 +1,6 @@
-"""The Wilson action of U(N) and SU(N) gauge fields in two, three and four dimensions, and what is measured of them."""
+"""U(N) and SU(N) gauge fields in two, three and four dimensions, with any actions, and what is measured of them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import ClassVar, Self
 
 import equinox as eqx
@@ -16,11 +16,11 @@ from dlhmc.names import Start
 from dlhmc.numerics.leaves import parameter
 from dlhmc.settings import Positive, checked
 from dlhmc.targets.contract import ExactDraws, Moment, Observed, Symmetry, Target
-from dlhmc.targets.windows import plaquettes_with
 from dlhmc.theories.gauge import exact, lattice
+from dlhmc.theories.gauge.actions import Action, Plaquette, with_rectangles
 from dlhmc.theories.gauge.draws import TorusDraws
-from dlhmc.theories.gauge.groups import SU2, Group
-from dlhmc.theories.gauge.lattice import Links, Plaquettes
+from dlhmc.theories.gauge.groups import RECTANGLES, SU2, Group
+from dlhmc.theories.gauge.lattice import Links, Loops
 from dlhmc.theories.gauge.theory import Beta, Sides
 
 # Sizes of Wilson loops and charges that tests of exactness look at, beside the moments.
@@ -28,17 +28,35 @@ _LOOPS = ((1, 2), (2, 2))
 _CHARGES = range(-3, 4)
 
 
-class Wilson(Target):
-    """p(U) ∝ e^{−γ S_β(U)} with S_β(U) = β Σ_P (1 − Re tr P/N); made by `wilson`."""
+class GaugeField(Target):
+    """p(U) ∝ e^{−γβ Σ S_i(U)} with actions S_i, on a periodic lattice of two, three or four dimensions.
 
-    moments: ClassVar[Mapping[str, Moment]] = {"plaquette": Moment("plaquette")}
-    slow: ClassVar[Mapping[str, float | None]] = {"plaquette": None}
+    >>> target = GaugeField("su2", (4, 4), beta=2.0, actions=(Plaquette(1.4), Rectangle(-0.05)))
+    >>> x = target.start(jax.random.key(0), "cold", chains=2, dtype=jnp.float32)
+    >>> x.shape, target.action(x).tolist()
+    ((2, 2, 2, 4, 4, 2), [0.0, 0.0])
+    """
+
     couplings: ClassVar[tuple[str, ...]] = ("gamma", "beta")
 
     group: Group = eqx.field(static=True)
     sides: tuple[int, ...] = eqx.field(static=True)
     beta: Float[Array, ""]
     gamma: Float[Array, ""]
+    actions: tuple[Action, ...]
+
+    def __init__(
+        self,
+        group: str | Group,
+        sides: tuple[int, ...],
+        beta: ArrayLike,
+        gamma: ArrayLike = 1.0,
+        actions: Sequence[Action] | None = None,
+    ) -> None:
+        self.group = Group.named(group) if isinstance(group, str) else group
+        self.sides = checked("lattice", tuple(sides), Sides)
+        self.actions = tuple(actions or (Plaquette(),))
+        self.beta, self.gamma = parameter("beta", beta, Beta), parameter("gamma", gamma, Positive)
 
     @property
     def geometry(self) -> UnitaryMatrices:
@@ -55,85 +73,90 @@ class Wilson(Target):
         """The number of sites."""
         return int(np.prod(self.sides))
 
+    @property
+    def has_charge(self) -> bool:
+        """Determinants carry one in two dimensions."""
+        return self.dimensions == 2 and not self.group.special
+
+    @property
+    def moments(self) -> Mapping[str, Moment]:  # type: ignore[override]
+        """The plaquette, and those of the charges."""
+        charges = {"charge_squared": Moment("charge", 2), "sine_charge_squared": Moment("sine_charge", 2)}
+        return {"plaquette": Moment("plaquette")} | (charges if self.has_charge else {})
+
+    @property
+    def slow(self) -> Mapping[str, float | None]:  # type: ignore[override]
+        """The charges, or else the plaquette."""
+        return {"charge": 0.0, "sine_charge": 0.0} if self.has_charge else {"plaquette": None}
+
+    @property
+    def sector(self) -> str | None:  # type: ignore[override]
+        """The charge."""
+        return "charge" if self.has_charge else None
+
     def coupling(self, dtype: jnp.dtype) -> Float[Array, ""]:
         """γβ."""
         return self.beta.astype(dtype) * self.gamma.astype(dtype)
 
-    def local_action(self, x: Links) -> Plaquettes:
-        """γβ (1 − Re tr P/N) for each plaquette."""
-        return self.coupling(real_dtype(x)) * lattice.plaquette_defects(x)
+    def local_action(self, x: Links) -> Loops:
+        """γβ S for each loop."""
+        return self.coupling(real_dtype(x)) * _joined([action.terms(x) for action in self.actions])
 
     def force(self, x: Links) -> Momentum:
-        """∂_a S = (γβ/N) Im tr(T_a M), with the sum M of the plaquettes that start with the link."""
-        return self._strength(x) * self.geometry.components(lattice.plaquette_loops(x))
+        """γβ ∂_a S."""
+        return self.coupling(real_dtype(x)) * lattice.total([a.force(self.geometry, x) for a in self.actions])
 
     # What local layers need.
 
-    reach: ClassVar[int] = 1
+    @property
+    def reach(self) -> int:
+        """Of the largest loops."""
+        return max(action.reach for action in self.actions)
 
     @property
     def weights_per_cell(self) -> int:
         """That along the generators of SU(N) and, for U(N), that along the unit matrix."""
-        return 2 if self._has_phase else 1
+        return 1 if self.group.special or self.group.colors == 1 else 2
 
     @property
     def pushes_per_cell(self) -> int:
-        """The phase of det P, where there is one."""
+        """The phase of the determinant, where there is one."""
         return 0 if self.group.special else 1
-
-    @property
-    def _has_phase(self) -> bool:
-        return not self.group.special and self.group.colors > 1
 
     def resized(self, sides: tuple[int, ...]) -> Self:
         """The same action on another lattice."""
-        return type(self)(self.group, sides, self.beta, self.gamma)
+        return type(self)(self.group, sides, self.beta, self.gamma, self.actions)
 
     def cells_of(self, links: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Plaquettes that contain a link."""
-        return plaquettes_with(links)
+        """Loops that contain a link."""
+        return np.concatenate([action.cells_of(links) for action in self.actions])
 
-    def cell_numbers(self, x: Links) -> Float[Array, "number plane *site chain"]:
-        """Re and Im of tr P/N, and of det P for U(N) beyond U(1); for SU(2) they are real."""
-        found = [2.5 - 3 * lattice.plaquette_traces(x)]
-        if self.group != SU2:
-            found.append((2 / self.group.colors) * lattice.plaquette_phases(x))
-        if self._has_phase:
-            determinants = lattice.plaquette_determinants(x)
-            found += [2.5 - 3 * determinants.real, 2 * determinants.imag]
-        return jnp.stack(found)
+    def cell_numbers(self, x: Links) -> Float[Array, "number shape *site chain"]:
+        """Those of every loop."""
+        return _joined([action.numbers(self.geometry, x) for action in self.actions], axis=1)
 
     def pushed_force(
         self,
         x: Links,
-        weights: Float[Array, "weight plane *site chain"],
-        pushes: Float[Array, "push plane *site chain"],
+        weights: Float[Array, "weight shape *site chain"],
+        pushes: Float[Array, "push shape *site chain"],
     ) -> Momentum:
-        """The force of all plaquettes with their weights, and the curl of t along the unit matrix."""
-        force = self._strength(x) * self.geometry.components(lattice.plaquette_loops(x, weights[0]))
-        if self.group.special:
-            return force
-        along_one = lattice.curl(pushes[0], self.dimensions)
-        if not self._has_phase:
-            return force + along_one[None]
-        phases = weights[1] * lattice.plaquette_phases(x)
-        root = jnp.sqrt(2 / self.group.colors).astype(force.dtype)
-        along_one = along_one + (self._strength(x) * root) * lattice.curl(phases, self.dimensions)
-        return force.at[-1].set(along_one)
+        """Σ_c [w_c ∂S_c + t_c ∂q_c]."""
+        ends = np.cumsum([action.shapes(self.dimensions) for action in self.actions])
+        of_forces = jnp.split(self.coupling(real_dtype(x)) * weights, ends[:-1], axis=1)
+        parts = zip(self.actions, of_forces, jnp.split(pushes, ends[:-1], axis=1), strict=True)
+        return lattice.total([action.pushed_force(self.geometry, x, w, t) for action, w, t in parts])
 
     def stiffness(self) -> Float[Array, ""]:
         """Half of the curvature of the action along one link of a cold configuration; γβ for U(1) in a plane."""
-        curvature = self.geometry.norm / self.group.colors
-        return (self.dimensions - 1) * curvature * self.coupling(self.beta.dtype)
-
-    def _strength(self, x: Links) -> Float[Array, ""]:
-        return self.coupling(real_dtype(x)) * (self.geometry.norm / self.group.colors)
+        curvature = lattice.total([action.curvature(self.dimensions) for action in self.actions])
+        return self.geometry.norm / self.group.colors * curvature * self.coupling(self.beta.dtype)
 
     # Observables.
 
     def plaquette(self, x: Links) -> PerChain:
         """The average of Re tr P/N."""
-        return sum_sites(lattice.plaquette_traces(x)) / (self.volume * len(lattice.planes(self.dimensions)))
+        return sum_sites(lattice.loop_traces(x)) / (self.volume * len(lattice.planes(self.dimensions)))
 
     def wilson_loop(self, x: Links, m: int, n: int) -> PerChain:
         """The m × n loop Re tr W/N, averaged over sites, planes and both orientations in each."""
@@ -146,9 +169,23 @@ class Wilson(Target):
         return lattice.polyakov_loops(x)
 
     def observables(self, x: Links) -> dict[str, Observed]:
-        """Average plaquette, and Polyakov loops in each direction."""
+        """Average plaquette, Polyakov loops in each direction, and both charges."""
         loops = self.polyakov_loops(x)
-        return {"plaquette": self.plaquette(x), "polyakov": loops.real, "polyakov_modulus": jnp.abs(loops)}
+        found = {"plaquette": self.plaquette(x), "polyakov": loops.real, "polyakov_modulus": jnp.abs(loops)}
+        charges = {"charge": self.charge(x), "sine_charge": self.sine_charge(x)} if self.has_charge else {}
+        return found | charges
+
+    def charge(self, x: Links) -> PerChain:
+        """Q = (1/2π) Σ_P arg det P, rounded to the integer that it is up to rounding errors."""
+        return jnp.round(sum_sites(jnp.angle(lattice.loop_determinants(x))) / (2 * np.pi))
+
+    def sine_charge(self, x: Links) -> PerChain:
+        """(1/2π) Σ_P Im det P, which is differentiable."""
+        return sum_sites(lattice.loop_determinants(x).imag) / (2 * np.pi)
+
+    def smooth_sector(self, x: Links) -> PerChain | None:
+        """That of Im det P."""
+        return self.sine_charge(x) if self.has_charge else None
 
     def start(self, key: Key[Array, ""], kind: Start, chains: int, dtype: jnp.dtype) -> Links:
         """Hot: Haar measure; cold: all links 1."""
@@ -158,10 +195,10 @@ class Wilson(Target):
             return jnp.broadcast_to(one.reshape(*one.shape, *(1,) * (len(shape) - 2)), shape)
         return self.geometry.haar(key, chains, dtype)
 
-    # Ground truth, in two dimensions.
+    # Ground truth of the Wilson action.
 
     def test_functions(self, x: Links) -> dict[str, PerChain]:
-        """The moments, larger Wilson loops and Polyakov loops."""
+        """The moments, larger Wilson loops, Polyakov loops, and the distribution of the charge."""
         functions = super().test_functions(x)
         for m, n in self._loops():
             functions[f"loop {m}x{n}"] = self.wilson_loop(x, m, n)
@@ -170,6 +207,9 @@ class Wilson(Target):
             parts = {"re": loop.real} if self.group == SU2 else {"re": loop.real, "im": loop.imag}
             parts["squared"] = loop.real**2 + loop.imag**2
             functions |= {f"polyakov {direction} {part}": value for part, value in parts.items()}
+        if self.has_charge:
+            charge = self.charge(x)
+            functions |= {f"P(Q = {q})": (charge == q).astype(charge.dtype) for q in _CHARGES}
         return functions
 
     def _loops(self) -> list[tuple[int, int]]:
@@ -178,48 +218,53 @@ class Wilson(Target):
 
     def exact(self) -> dict[str, float]:
         """Finite-volume values, which hold for the annealed action too: it is Wilson's at γβ."""
+        coupling = wilson_coupling(self)
+        if coupling is None:
+            return {}
         # The centre makes Polyakov loops vanish, in all dimensions.
         parts = ("re",) if self.group == SU2 else ("re", "im")
         values = {f"polyakov {direction} {part}": 0.0 for direction in range(self.dimensions) for part in parts}
-        if self.dimensions == 2:
-            arguments = self._two_dimensional()
-            values["plaquette"] = exact.plaquette(*arguments)
-            values |= {f"loop {m}x{n}": exact.wilson_loop(*arguments, m * n) for m, n in self._loops()}
-            for direction, side in enumerate(self.sides):
-                # The average over the lattice is one over the distances of two loops.
-                areas = range(0, self.volume, side)
-                correlation = [exact.polyakov_correlation(*arguments, area) for area in areas]
-                values[f"polyakov {direction} squared"] = float(np.mean(correlation))
-        return values
+        if self.dimensions != 2:
+            return values
+        colors, special, volume, beta = *self.group, self.volume, float(coupling)
+        arguments = colors, special, beta, volume
+        values["plaquette"] = exact.plaquette(*arguments)
+        values |= {f"loop {m}x{n}": exact.wilson_loop(*arguments, m * n) for m, n in self._loops()}
+        for direction, side in enumerate(self.sides):
+            # The average over the lattice is one over the distances of two loops.
+            correlation = [exact.polyakov_correlation(*arguments, area) for area in range(0, volume, side)]
+            values[f"polyakov {direction} squared"] = float(np.mean(correlation))
+        if special:
+            return values
+        values["charge_squared"] = exact.charge_squared(colors, beta, volume)
+        probabilities = exact.charge_distribution(colors, beta, volume, _CHARGES)
+        # Rarer charges are too few for the central limit theorem.
+        return values | {f"P(Q = {q})": float(p) for q, p in zip(_CHARGES, probabilities, strict=True) if p > 1e-3}
+
+    def slow_variance(self, name: str) -> float | None:
+        """The charge changes by ±1."""
+        return self.exact().get("charge_squared") if name == "charge" else None
 
     def exact_draws(self) -> TorusDraws | None:
         """Independent configurations, of two colors in two dimensions."""
-        if self.dimensions != 2 or self.group.colors != 2:
+        coupling = wilson_coupling(self)
+        if coupling is None or self.dimensions != 2 or self.group.colors != 2:
             return None
-        return TorusDraws.build(
-            (self.sides[0], self.sides[1]), self.group.colors, self.group.special, self._two_dimensional()[2]
-        )
+        return TorusDraws.build((self.sides[0], self.sides[1]), *self.group, float(coupling))
 
     def approximate_draws(self) -> ExactDraws | None:
-        """Exact draws, or else what many sweeps of the heat bath make of a cold start, where the lattice allows it."""
+        """Exact draws, or else what many sweeps of the heat bath make of a cold start, where there is one."""
         from dlhmc.theories.gauge.heatbath import HeatBathDraws  # which knows this target
 
         exact = self.exact_draws()
-        return exact if exact is not None or any(side % 2 for side in self.sides) else HeatBathDraws(self)
-
-    def _two_dimensional(self) -> tuple[int, bool, float, int]:
-        return self.group.colors, self.group.special, float(self.beta) * float(self.gamma), self.volume
+        return HeatBathDraws.of(self) if exact is None else exact
 
     # Symmetries.
-
-    @property
-    def odd(self) -> frozenset[str]:
-        """Observables that change their sign with the orientation of space."""
-        return frozenset()
 
     def symmetries(self) -> dict[str, Symmetry]:
         """Gauge transformations, translations, charge conjugation and reflections."""
         sites = UnitaryMatrices(self.group.colors, self.group.special, self.sides)
+        odd = frozenset({"charge", "sine_charge"} if self.has_charge else ())
 
         def random_gauge(key: Key[Array, ""], x: Links) -> Links:
             return lattice.gauge_transform(x, x, sites.haar(key, x.shape[-1], real_dtype(x)))[0]
@@ -228,82 +273,47 @@ class Wilson(Target):
             return lattice.translate(x, jax.random.randint(key, (self.dimensions,), 0, jnp.array(self.sides)))
 
         def reflection(axis: int) -> Symmetry:
-            return Symmetry(lambda _, x: lattice.reflect(x, x, axis)[0], self.odd)
+            return Symmetry(lambda _, x: lattice.reflect(x, x, axis)[0], odd)
 
         return {
             "gauge transformation": Symmetry(random_gauge),
             "translation": Symmetry(random_translation),
-            **({} if self.group == SU2 else {"charge conjugation": Symmetry(lambda _, x: jnp.conj(x), self.odd)}),
+            **({} if self.group == SU2 else {"charge conjugation": Symmetry(lambda _, x: jnp.conj(x), odd)}),
             **{f"reflection of axis {axis}": reflection(axis) for axis in range(self.dimensions)},
         }
 
 
-class PlanarWilson(Wilson):
-    """U(N) in two dimensions, whose determinants carry a topological charge."""
-
-    moments: ClassVar[Mapping[str, Moment]] = {
-        "plaquette": Moment("plaquette"),
-        "charge_squared": Moment("charge", 2),
-        "sine_charge_squared": Moment("sine_charge", 2),
-    }
-    slow: ClassVar[Mapping[str, float | None]] = {"charge": 0.0, "sine_charge": 0.0}
-    sector: ClassVar[str | None] = "charge"
-
-    def charge(self, x: Links) -> PerChain:
-        """Q = (1/2π) Σ_P arg det P, rounded to the integer that it is up to rounding errors."""
-        return jnp.round(sum_sites(jnp.angle(lattice.plaquette_determinants(x))) / (2 * np.pi))
-
-    def sine_charge(self, x: Links) -> PerChain:
-        """(1/2π) Σ_P Im det P, which is differentiable."""
-        return sum_sites(lattice.plaquette_determinants(x).imag) / (2 * np.pi)
-
-    def smooth_sector(self, x: Links) -> PerChain:
-        """That of Im det P."""
-        return self.sine_charge(x)
-
-    def observables(self, x: Links) -> dict[str, Observed]:
-        """Both charges as well."""
-        return super().observables(x) | {"charge": self.charge(x), "sine_charge": self.sine_charge(x)}
-
-    @property
-    def odd(self) -> frozenset[str]:
-        """The charges."""
-        return frozenset({"charge", "sine_charge"})
-
-    def slow_variance(self, name: str) -> float | None:
-        """The charge changes by ±1."""
-        return self.exact()["charge_squared"] if name == "charge" else None
-
-    def test_functions(self, x: Links) -> dict[str, PerChain]:
-        """The distribution of the charge, too."""
-        charge = self.charge(x)
-        return super().test_functions(x) | {f"P(Q = {q})": (charge == q).astype(charge.dtype) for q in _CHARGES}
-
-    def exact(self) -> dict[str, float]:
-        """The charge and its distribution, too."""
-        colors, _, beta, volume = self._two_dimensional()
-        values = super().exact() | {"charge_squared": exact.charge_squared(colors, beta, volume)}
-        probabilities = exact.charge_distribution(colors, beta, volume, _CHARGES)
-        # Rarer charges are too few for the central limit theorem.
-        common = {q: float(p) for q, p in zip(_CHARGES, probabilities, strict=True) if p > 1e-3}
-        return values | {f"P(Q = {q})": p for q, p in common.items()}
+def wilson_coupling(target: Target) -> Float[Array, ""] | None:
+    """β of the Wilson action, γ included; None for any other action, whatever class its target is derived from."""
+    if not isinstance(target, GaugeField) or type(target).local_action is not GaugeField.local_action:
+        return None
+    coefficients = [action.coefficient for action in target.actions if type(action) is Plaquette]
+    if len(coefficients) < len(target.actions):
+        return None
+    return target.beta * target.gamma * lattice.total(coefficients)
 
 
-def all_loops(target: Wilson, largest: int, x: Links) -> Float[Array, "m n chain"]:
+def all_loops(target: GaugeField, largest: int, x: Links) -> Float[Array, "m n chain"]:
     """All m × n Wilson loops up to a size, each averaged over sites, planes and orientations."""
     loops = {(m, n): target.wilson_loop(x, m, n) for m in range(1, largest + 1) for n in range(m, largest + 1)}
     sizes = range(1, largest + 1)
     return jnp.stack([jnp.stack([loops[min(m, n), max(m, n)] for n in sizes]) for m in sizes])
 
 
-def wilson(group: str, sides: tuple[int, ...], beta: ArrayLike, gamma: ArrayLike = 1.0) -> Wilson:
-    """The Wilson action of a gauge group on a periodic lattice of two, three or four dimensions.
+def wilson(group: str, sides: tuple[int, ...], beta: ArrayLike, gamma: ArrayLike = 1.0) -> GaugeField:
+    """The Wilson action, β Σ_P (1 − Re tr P/N)."""
+    return GaugeField(group, sides, beta, gamma)
 
-    >>> target = wilson("su3", (4, 4, 4, 8), beta=6.0)
-    >>> x = target.start(jax.random.key(0), "cold", chains=2, dtype=jnp.float32)
-    >>> x.shape, target.action(x).tolist()
-    ((3, 3, 4, 4, 4, 4, 8, 2), [0.0, 0.0])
+
+def improved(group: str, sides: tuple[int, ...], beta: ArrayLike, c1: str | ArrayLike) -> GaugeField:
+    """Plaquettes with 1 − 8c₁ and rectangles with c₁, a number or the name of an action (`RECTANGLES`).
+
+    >>> [float(action.coefficient) for action in improved("su3", (4, 4, 4, 8), 2.6, "iwasaki").actions]
+    [3.648..., -0.331...]
     """
-    named, sides = Group.named(group), checked("lattice", tuple(sides), Sides)
-    kind = PlanarWilson if len(sides) == 2 and not named.special else Wilson
-    return kind(named, sides, parameter("beta", beta, Beta), parameter("gamma", gamma, Positive))
+    return GaugeField(group, sides, beta, actions=with_rectangles(RECTANGLES[c1] if isinstance(c1, str) else c1))
+
+
+def _joined(fields: Sequence[Array], axis: int = 0) -> Array:
+    """Without a copy where there is one."""
+    return fields[0] if len(fields) == 1 else jnp.concatenate(fields, axis)

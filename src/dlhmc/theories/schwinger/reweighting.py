@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from dlhmc.geometry.contract import Field, PerChain
 from dlhmc.statistics import Estimate
 from dlhmc.theories.schwinger.schwinger import Schwinger
+from dlhmc.theories.u1.draws import U1Draws
 
 _BATCH = 1000
 
@@ -44,7 +45,7 @@ def reweighted(
     >>> found.effective_fraction > 0.9
     True
     """
-    sampler = target.quenched().exact_draws()
+    sampler = U1Draws.build(target.lattice, float(target.beta))
     measured = functions or target.test_functions
     dtype = jnp.dtype(jnp.result_type(float))
 

@@ -37,6 +37,7 @@ from dlhmc.theories.schwinger.dirac import Dirac, Spinor
 from dlhmc.theories.schwinger.solver import solve
 from dlhmc.theories.schwinger.starts import PickedDraws
 from dlhmc.theories.schwinger.theory import Mass
+from dlhmc.theories.u1.draws import U1Draws
 from dlhmc.theories.u1.links import Links
 from dlhmc.theories.u1.wilson import U1
 
@@ -328,13 +329,13 @@ class Schwinger(U1):
         """Those of the gauge field."""
         return super(U1, self).test_functions(x)
 
-    def exact_draws(self) -> None:  # type: ignore[override]
+    def exact_draws(self) -> None:
         """None: `reweighted` has exact draws of the gauge theory, weighted by the determinant."""
         return
 
     def approximate_draws(self) -> PickedDraws:
         """Exact draws of the gauge theory, picked by the determinant."""
-        return PickedDraws(self.quenched().exact_draws(), self.mass, self.flavours)
+        return PickedDraws(U1Draws.build(self.lattice, float(self.beta)), self.mass, self.flavours)
 
     def condensate(self, x: Links) -> PerChain:
         """Re tr D⁻¹/V = ∂ log det D/∂m /V, exactly."""

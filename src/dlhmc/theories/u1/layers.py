@@ -52,7 +52,9 @@ def _follow(run: ComparedRun, model: str) -> Profile:
     beside = run.path.parent / Path(model).name
     trajectory = Model.open(str(beside) if beside.exists() else model).kernel(target).trajectory
     keys, dtype = jax.random.split(jax.random.key(1)), jnp.dtype(jnp.result_type(float))
-    x = target.exact_draws().draw(keys[0], CHAINS, dtype)
+    if (draws := target.exact_draws()) is None:
+        raise UserError("there are no exact configurations to start from.")
+    x = draws.draw(keys[0], CHAINS, dtype)
     start = Phase(x, target.geometry.momentum(keys[1], x), jnp.zeros(CHAINS, dtype))
     found = eqx.filter_jit(_see, compiler_options=_OPTIONS)(target, trajectory, start)  # type: ignore[call-overload]
     seen = {label: np.asarray(values) for label, values in found.items()}

@@ -19,7 +19,7 @@ from dlhmc.geometry.torus import TWO_PI, Torus, wrap_angle
 from dlhmc.names import Start
 from dlhmc.numerics import rng, trig
 from dlhmc.targets.contract import Moment, Symmetry, Target
-from dlhmc.targets.windows import plaquettes_with
+from dlhmc.theories.gauge.lattice import loops_with
 from dlhmc.theories.u1.links import (
     Links,
     Plaquettes,
@@ -111,7 +111,7 @@ class PlaquetteAction(Target):
 
     def cells_of(self, links: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Plaquettes that contain a link."""
-        return plaquettes_with(links)[0]
+        return loops_with(links)[0]
 
     def cell_numbers(self, x: Links) -> Float[Array, "2 x t chain"]:
         """Sine and cosine of x_P, shifted and scaled."""

@@ -14,14 +14,19 @@ from msgspec import Meta
 from dlhmc.errors import Setting, UserError
 from dlhmc.settings import Amount, Positive
 from dlhmc.theories.contract import CouplingSchedules, Moves, NamedLoss, Occasional, Rivals, TargetSettings
+from dlhmc.theories.gauge.groups import Group
 from dlhmc.theories.gauge.theory import (
     Beta,
     BetaSchedule,
     Flow,
     FlowedTheory,
+    GaugeAction,
     HeatBathMoves,
     HeatBathRival,
     Sides,
+    build_field,
+    described_field,
+    label_of,
     links_of_shape,
 )
 
@@ -46,23 +51,25 @@ class U1Settings(TargetSettings):
     """Lx Lt, sides of the periodic lattice; or three or four of them"""
     beta: Beta = 7.0
     """inverse coupling"""
+    action: GaugeAction = "wilson"
+    """wilson, symanzik, iwasaki, dbw2, or the number c₁ of rectangles beside 1 − 8c₁ plaquettes"""
 
     def build(self) -> "Target":
-        """The target."""
-        from dlhmc.theories.gauge.wilson import wilson
+        """The target: angles for the Wilson action in two dimensions, or else matrices of one number."""
         from dlhmc.theories.u1.wilson import U1
 
-        if len(self.lattice) == 2:
+        if len(self.lattice) == 2 and self.action == "wilson":
             return U1(self.lattice, self.beta)
-        return wilson("u1", self.lattice, self.beta)
+        return build_field("u1", self.lattice, self.beta, self.action)
 
     @property
     def label(self) -> str:
         """16x16-b7."""
-        return f"{'x'.join(map(str, self.lattice))}-b{self.beta:g}"
+        return label_of(self.lattice, self.beta, self.action)
 
 
-HITS_IN_TWO_DIMENSIONS = f"{Setting('hits')} are for a {Setting('lattice')} with two sides: leave them out."
+_WHERE = f"{Setting('action')} wilson on a {Setting('lattice')} with two sides"
+HITS_IN_TWO_DIMENSIONS = f"{Setting('hits')} are for {_WHERE}: leave them out."
 
 
 @dataclasses.dataclass(frozen=True)
@@ -202,20 +209,18 @@ class U1Theory(FlowedTheory):
     }
 
     def describe(self, target: "Target") -> U1Settings | None:
-        """Lattice and coupling of the Wilson action, where it is not annealed."""
-        from dlhmc.theories.gauge.wilson import Wilson
+        """Lattice, coupling and action, where it is not annealed."""
         from dlhmc.theories.u1.wilson import U1
 
-        if type(target) is U1:
-            sides: tuple[int, ...] = target.lattice
-        elif isinstance(target, Wilson) and target.group.name == self.name and target.dimensions > 2:
-            sides = target.sides
-        else:
-            return None
+        if type(target) is not U1:
+            found = described_field(target, Group.named(self.name))
+            # Matrices in place of angles are made in Python alone.
+            planar = found is not None and len(found["lattice"]) == 2 and found["action"] == "wilson"
+            return None if found is None or planar else U1Settings(**found)
         # The shortest decimal: a float32 such as 0.1 is 0.1 for people.
         beta = float(str(target.beta))
-        fine = min(sides) >= 2 and 0 < beta <= 10_000 and float(target.gamma) == 1
-        return U1Settings(sides, beta) if fine else None
+        fine = min(target.lattice) >= 2 and 0 < beta <= 10_000 and float(target.gamma) == 1
+        return U1Settings(target.lattice, beta) if fine else None
 
     def losses(self) -> Mapping[str, NamedLoss]:
         """The paper's."""

@@ -55,13 +55,25 @@ class U1(PlaquetteAction):
         half_sine = trig.sin(0.5 * angles)
         return (2 * self._coupling(angles.dtype)) * half_sine * half_sine
 
+    # A derived class may have another action: what is known about this one does not hold there.
+
+    @property
+    def _is_of_cosines(self) -> bool:
+        return type(self).plaquette_action is U1.plaquette_action
+
+    @property
+    def _is_wilson(self) -> bool:
+        return self._is_of_cosines and type(self).local_action is PlaquetteAction.local_action
+
     def plaquette_force(self, angles: Plaquettes) -> Plaquettes:
         """γβ sin x_P."""
+        if not self._is_of_cosines:
+            return super().plaquette_force(angles)
         return self._coupling(angles.dtype) * trig.sin(angles)
 
     def stiffness(self) -> Float[Array, ""]:
         """γβ."""
-        return self.beta * self.gamma
+        return self.beta * self.gamma if self._is_of_cosines else super().stiffness()
 
     # Ground truth.
 
@@ -78,6 +90,8 @@ class U1(PlaquetteAction):
 
     def exact(self) -> dict[str, float]:
         """Exact finite-volume values; they hold for the annealed action too, which is Wilson's at γβ."""
+        if not self._is_wilson:
+            return {}
         beta, volume = float(self.beta) * float(self.gamma), self.volume
         values = {
             "plaquette": exact.plaquette(beta, volume),
@@ -91,6 +105,8 @@ class U1(PlaquetteAction):
         common = {q: float(p) for q, p in zip(_CHARGES, probabilities, strict=True) if p > 1e-3}
         return values | {f"P(Q = {q})": p for q, p in common.items()}
 
-    def exact_draws(self) -> U1Draws:
+    def exact_draws(self) -> U1Draws | None:
         """The sampler of independent configurations."""
+        if not self._is_wilson:
+            return None
         return U1Draws.build(self.lattice, float(self.beta) * float(self.gamma))
