@@ -92,6 +92,17 @@ def networks(tmp_path_factory):
     return path
 
 
+@pytest.mark.parametrize(("beta", "wanted"), [(0.5, []), (12.0, ["Nothing was learned about leaving sectors"])])
+def test_trainings_say_where_they_did_not_learn_to_leave_sectors(beta, wanted, tmp_path):
+    """At the larger coupling nothing leaves; at the smaller one everything does, and there is nothing to learn."""
+    plan = planned(beta=beta, steps=200, gamma_start=1.0, chains=64)
+    with new_run("train", plan.table(), tmp_path / "run") as directory:
+        work = begun(plan, directory)
+        execute(work, directory, console(), QUIET, resuming=False, chunk=None)
+    warnings = json.loads(directory.summary.read_text())["warnings"]
+    assert [warning.split(":")[0] for warning in warnings] == wanted
+
+
 def test_updates_that_are_skipped_and_parameters_that_are_not_finite_are_warned_of(finished, tmp_path):
     """A finished run whose last state is spoiled by hand: the model must be of good parameters, and say so."""
     screen = io.StringIO()

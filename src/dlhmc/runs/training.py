@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from dlhmc.errors import ExitCode, Setting, UserError
-from dlhmc.geometry.contract import real_dtype
+from dlhmc.geometry.contract import Field, real_dtype
+from dlhmc.kernels import DLHMC
 from dlhmc.layers import Trajectory
 from dlhmc.machine import processes
 from dlhmc.machine.devices import Devices, spread
@@ -36,6 +37,8 @@ from dlhmc.targets.contract import ExactDraws
 from dlhmc.training import Algorithm, Inputs, LaterStage, TrainState, advance, placed
 
 _CAPACITY = 1024
+# Whoever leaves its sector this often has learned it; others are compared with where they began, in so many steps.
+_OFTEN, _COMPARED = 0.2, 50
 # Averages on the progress line are over about so many steps.
 _SHOWN = 200
 # Curves have a point at every step up to this one, then so many for each factor of ten.
@@ -156,6 +159,20 @@ def curve_steps(first: int, last: int) -> list[tuple[int, int]]:
             found.append((before, at))
         before = at
     return found
+
+
+@eqx.filter_jit
+def _tunnelling(kernel: DLHMC, x: Field, seed: Array) -> Array:
+    """The fraction of trajectories that change the sector."""
+    sector: Any = kernel.target.sector
+
+    def step(index: Array, carried: tuple[Field, Array]) -> tuple[Field, Array]:
+        x, changes = carried
+        new, _ = kernel.step(rng.step_key(seed, rng.Purpose.BURN_IN, index), kernel.init(x))
+        before, after = (kernel.target.observables(y)[sector] for y in (x, new.x))
+        return new.x, changes + jnp.mean((before != after).astype(changes.dtype))
+
+    return jax.lax.fori_loop(0, _COMPARED, step, (x, jnp.zeros((), real_dtype(x))))[1] / _COMPARED
 
 
 class _Notes(TypedDict):
@@ -359,6 +376,21 @@ class Training(Work):
             figures["warnings"].append(warning)
         return figures
 
+    def _stays_in_sectors(self) -> list[str]:
+        """A warning where the charge changes no more often than with the parameters that training began with."""
+        rates = self._recent.get("tunnelling_rate")
+        if rates is None or len(rates) < _SHOWN or rates.mean() > _OFTEN:
+            return []
+        kernel = DLHMC(self._algorithm.target, self._stages.trajectory)
+        with self._devices.active():
+            before = float(_tunnelling(kernel, self.state.x, self._seed))
+        if rates.mean() > 2 * before:
+            return []
+        return [
+            f"Nothing was learned about leaving sectors: they change in {rates.mean():.2g} of the trajectories, before "
+            f"training in {before:.2g}. More steps, a lower γ at the beginning or networks in windows may help."
+        ]
+
     def _save_model(self, which: str) -> None:
         if not processes.is_first() or self._stage < len(self._stages.later):
             return  # layers of an earlier stage are not those that the description is about
@@ -384,6 +416,7 @@ class Training(Work):
         if not all(np.isfinite(np.asarray(a)).all() for a in last):
             warnings["warnings"].append("The last parameters are not finite; the model holds earlier ones.")
             which = "best" if which == "best" else "good"
+        warnings["warnings"] += self._stays_in_sectors()
         self._save_model(which)
         saved = {
             "seconds": self.seconds,

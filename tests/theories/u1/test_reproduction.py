@@ -71,9 +71,8 @@ def finished(tmp_path_factory):
 
 def test_what_was_done_is_not_done_again(finished):
     _, printed = finished
-    assert "[1/5] train 2 layers at β = 2: done before" in printed
-    assert "[4/5] train dense layers at β = 2 " in printed
-    assert "[5/5] compare at β = 2 " in printed
+    assert "[1/2] train networks with heads of plaquettes at β = 2: done before" in printed
+    assert "[2/2] compare at β = 2 " in printed
     assert "an independent topological charge costs the trained sampler " in printed
 
 
