@@ -1,7 +1,7 @@
 """What a report shows of comparisons on U(1): costs against β, the charge, exact results, tunnelling layer by layer."""
 
 import math
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
@@ -42,7 +42,10 @@ from dlhmc.theories.u1.wilson import U1
 
 Q_Z, Q_R = U1Theory.symbols["charge"], U1Theory.symbols["sine_charge"]
 HISTORY = "The charge of one chain after each trajectory. A flat line is a chain that stays in its sector."
-_EXACT = {"plaquette": exact.plaquette, "charge_squared": exact.charge_squared}
+_EXACT: dict[str, Callable[[float, int], float]] = {
+    "plaquette": exact.plaquette,
+    "charge_squared": exact.charge_squared,
+}
 # Far beyond those of any lattice that is simulated.
 _MOST_CHARGES = 10_000
 _MARKERS = ("o", "D", "s", "^")
