@@ -29,6 +29,7 @@ _CHARGES = range(-3, 4)
 class GaugeField(Target):
     """p(U) ∝ e^{−γβ Σ S_i(U)} with actions S_i, on a periodic lattice of two, three or four dimensions.
 
+    >>> from dlhmc import Rectangle
     >>> target = GaugeField("su2", (4, 4), beta=2.0, actions=(Plaquette(1.4), Rectangle(-0.05)))
     >>> x = target.start(jax.random.key(0), "cold", chains=2, dtype=jnp.float32)
     >>> x.shape, target.action(x).tolist()
@@ -272,7 +273,7 @@ class GaugeField(Target):
             return lattice.translate(x, jax.random.randint(key, (self.dimensions,), 0, jnp.array(self.sides)))
 
         def reflection(axis: int) -> Symmetry:
-            return Symmetry(lambda _, x: lattice.reflect(x, x, axis)[0], odd)
+            return Symmetry(lambda _, x: lattice.reflect(x, axis), odd)
 
         return {
             "gauge transformation": Symmetry(random_gauge),
