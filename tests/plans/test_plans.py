@@ -90,8 +90,8 @@ def test_hyphens_and_whole_numbers_are_understood(tmp_path):
 
 def test_settings_of_other_networks_are_allowed_where_they_say_nothing():
     """As in a file that holds all there are; anything else would be ignored, and is refused."""
-    plan = TrainPlan.from_table({"network": "dense", "heads": "plaquettes"})
-    assert not {"heads", "window"} & plan.table().keys()
+    plan = TrainPlan.from_table({"network": "local", "mask": "random"})
+    assert not {"mask", "rule"} & plan.table().keys()
 
 
 @pytest.mark.parametrize(

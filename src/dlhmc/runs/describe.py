@@ -59,9 +59,13 @@ def target_in_words(described: Mapping[str, Any]) -> str:
 
 
 def ordinary(described: Mapping[str, Any]) -> dict[str, Any]:
-    """Without those settings of the theory that few people know, where they have their defaults."""
+    """Without names, and settings of the theory that few people know, where they have their defaults."""
     theory = known_theory(described)
-    defaults = {} if theory is None else advanced_defaults(theory.settings)
+    defaults = {}
+    if theory is not None:
+        fields = dataclasses.fields(theory.settings)
+        defaults = {field.name: field.default for field in fields if isinstance(field.default, str)}
+        defaults |= advanced_defaults(theory.settings)
     return {key: value for key, value in described.items() if key not in defaults or value != defaults[key]}
 
 
@@ -77,7 +81,7 @@ def symbol(theory: Theory | None, name: str) -> str:
 
 
 def _numbers(tree: eqx.Module) -> dict[str, Any]:
-    """Fields that are numbers, or tuples of them."""
+    """Fields that are numbers, or tuples of them, and the numbers of parts."""
     found: dict[str, Any] = {}
     for field in dataclasses.fields(tree):
         value = getattr(tree, field.name)
@@ -89,6 +93,10 @@ def _numbers(tree: eqx.Module) -> dict[str, Any]:
             found[field.name] = value
         elif isinstance(value, tuple) and all(isinstance(part, int | float) for part in value):
             found[field.name] = list(value)
+        elif isinstance(value, tuple) and all(isinstance(part, eqx.Module) for part in value):
+            for part in value:
+                numbers = _numbers(part)
+                found |= {f"{type(part).__name__.lower()}_{key}": number for key, number in numbers.items()}
     return found
 
 

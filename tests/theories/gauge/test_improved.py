@@ -7,6 +7,7 @@ import pytest
 
 import dlhmc
 from dlhmc import HMC, GaugeField, HeatBath, Plaquette, Rectangle, UserError, build_trajectory, improved, wilson
+from dlhmc.runs.describe import describe_target, target_in_words
 from dlhmc.testing.checks import evaluate
 from dlhmc.testing.target import TARGET_CHECKS
 from dlhmc.theories import registry
@@ -166,7 +167,20 @@ def test_settings_say_the_action(theory, sides, action):
 
 
 def test_actions_without_a_name_are_not_described():
-    assert registry.describe(GaugeField("su2", (4, 4), 2.0, actions=(Plaquette(1.0), Rectangle(-0.1)))) is None
+    """But their numbers stand in the records of runs."""
+    target = GaugeField("su2", (4, 4), 2.0, actions=(Plaquette(1.0), Rectangle(-0.1)))
+    assert registry.describe(target) is None
+    described = describe_target(target)
+    assert (described["plaquette_coefficient"], described["rectangle_coefficient"]) == (1.0, -0.1)
+
+
+def test_titles_name_actions_other_than_wilson():
+    titles = [
+        target_in_words(describe_target(improved("su3", (4, 4, 4, 4), 2.6, action))) for action in (-0.2, "iwasaki")
+    ]
+    plain = target_in_words(describe_target(wilson("su3", (4, 4, 4, 4), 2.6)))
+    assert plain == "su3  4×4×4×4  β = 2.6"
+    assert titles == [f"{plain}  action = -0.2", f"{plain}  action = iwasaki"]
 
 
 @pytest.mark.usefixtures("x64")

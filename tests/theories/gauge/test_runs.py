@@ -209,7 +209,7 @@ def test_u1_beyond_two_dimensions(capsys):
     ):
         assert reason in refused(f"sample {options}", capsys)
     for dry in ("", " --dry-run"):
-        assert "--hits are for a --lattice" in refused(f"compare --lattice 2 2 4 --hits 2{dry}", capsys)
+        assert "--hits are for --action wilson" in refused(f"compare --lattice 2 2 4 --hits 2{dry}", capsys)
     with pytest.raises(dlhmc.UserError, match="hits are for action wilson"):
         dlhmc.compare(settings.build(), hits=1)
     assert "loss charge is not for this target: use jump or action" in refused(

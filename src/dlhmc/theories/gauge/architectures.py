@@ -68,8 +68,7 @@ class LocalArchitecture(Architecture):
     window: Block | None = None
     """cells along each side of a window; follows β if not given"""
     heads: Heads | None = None
-    """what networks give: weights and pushes of plaquettes; or of their phases along one eigenvector (U(N) in two
-    dimensions, where it is what is used if not given); s, q, t of links; paper: these in both directions, with masks"""
+    """what networks give: numbers for plaquettes, for phases (U(N) in 2D) or for links (paper: in two directions)"""
 
     @classmethod
     def suits(cls, target: "Target") -> bool:

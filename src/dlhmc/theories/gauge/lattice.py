@@ -270,11 +270,11 @@ def polyakov_loops(x: Links) -> Complex[Array, "direction chain"]:
     return jnp.stack(means)
 
 
-# Symmetries. Each acts on links and on momenta V, as Hermitian matrices, of U̇ = iVU.
+# Symmetries.
 
 
 def gauge_transform(x: Links, v: Links, g: Matrices) -> tuple[Links, Links]:
-    """U_μ(n) → g(n)·U_μ(n)·g(n + μ̂)†, V → g(n)·V·g(n)†."""
+    """U_μ(n) → g(n)·U_μ(n)·g(n + μ̂)†, and V → g(n)·V·g(n)† of U̇ = iVU, as Hermitian matrices."""
     d = dimensions_of(x)
     ends = jnp.stack([adjoint(shifted(g, 1, mu, d)) for mu in range(d)], axis=2)
     g = g[:, :, None]
@@ -286,41 +286,9 @@ def translate(field: Links, shift: Int[Array, " d"]) -> Links:
     return jnp.roll(field, shift, axis=tuple(range(3, 3 + dimensions_of(field))))
 
 
-def reflect(x: Links, v: Links, axis: int) -> tuple[Links, Links]:
-    """n_axis → −n_axis: links along the axis change their direction and start at their other end.
-
-    Of such a link the inverse moves, U̇† = −i(U†VU)U†: the momentum is transported along it.
-    """
+def reflect(x: Links, axis: int) -> Links:
+    """n_axis → −n_axis: links along the axis change their direction and start at their other end."""
     site = 3 + axis
-
-    def mirrored(field: Links) -> Links:
-        return jnp.roll(jnp.flip(field, axis=site), 1, axis=site)
-
-    u, w = (field[:, :, axis] for field in (x, v))
-    turned = (adjoint(u), -multiply(adjoint(u), multiply(w, u)))
     # A link from n − μ̂ to n ends where the turned one starts: it is found one site further on.
-    turned_back = (jnp.roll(part, 1, axis=site - 1) for part in turned)
-    return tuple(  # type: ignore[return-value]
-        mirrored(field.at[:, :, axis].set(part)) for field, part in zip((x, v), turned_back, strict=True)
-    )
-
-
-def transpose(field: Links, first: int, second: int) -> Links:
-    """Two axes of the same length exchanged."""
-    order = np.arange(dimensions_of(field))
-    order[[first, second]] = order[[second, first]]
-    return jnp.swapaxes(field, 3 + first, 3 + second)[:, :, order]
-
-
-def conjugate(x: Links, v: Links) -> tuple[Links, Links]:
-    """Charge conjugation, U → U*, V → −V*."""
-    return jnp.conj(x), -jnp.conj(v)
-
-
-def turn(x: Links, phases: Float[Array, " d"]) -> Links:
-    """A centre transformation: U_μ → e^{iα_μ} U_μ on the links that leave n_μ = 0."""
-    d = dimensions_of(x)
-    for mu in range(d):
-        face = (slice(None), slice(None), mu, *(0 if axis == mu else slice(None) for axis in range(d)))
-        x = x.at[face].multiply(jax.lax.complex(jnp.cos(phases[mu]), jnp.sin(phases[mu])).astype(x.dtype))
-    return x
+    turned = jnp.roll(adjoint(x[:, :, axis]), 1, axis=site - 1)
+    return jnp.roll(jnp.flip(x.at[:, :, axis].set(turned), axis=site), 1, axis=site)
