@@ -92,9 +92,9 @@ def networks(tmp_path_factory):
     return path
 
 
-@pytest.mark.parametrize(("beta", "wanted"), [(2.0, []), (12.0, ["Nothing was learned about leaving sectors"])])
+@pytest.mark.parametrize(("beta", "wanted"), [(0.5, []), (12.0, ["Nothing was learned about leaving sectors"])])
 def test_trainings_say_where_they_did_not_learn_to_leave_sectors(beta, wanted, tmp_path):
-    """At the larger coupling no trajectory of HMC leaves, and so few steps teach nothing."""
+    """At the larger coupling nothing leaves; at the smaller one everything does, and there is nothing to learn."""
     plan = planned(beta=beta, steps=200, gamma_start=1.0, chains=64)
     with new_run("train", plan.table(), tmp_path / "run") as directory:
         work = begun(plan, directory)
