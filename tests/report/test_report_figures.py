@@ -12,6 +12,8 @@ from drawn import legend, lines, marks, pictures, spans
 from dlhmc.comparison.results import Quantity
 from dlhmc.errors import UserError
 from dlhmc.report.command import build_page
+from dlhmc.report.compared import ComparedRun, Family
+from dlhmc.report.costs import cost_table
 from dlhmc.report.curves import Curve, read_curves
 from dlhmc.report.page import Table, render
 from dlhmc.theories.u1 import exact as u1_exact
@@ -117,6 +119,15 @@ def test_costs_are_shown_against_the_number_in_which_targets_differ(tmp_path):
     assert table.header[:3] == ("dim", "HMC: N_{LF} τ_{int}(x0)", "trained: N_{LF} τ_{int}(x0)")
     assert [row[:3] for row in table.rows] == [["2", "60.0(4)", "9.0(3)"], ["5", "140.0(4)", "21.0(3)"]]
     assert page.answers[0].startswith("The trained sampler won on Banana, dim = 5: ")
+
+
+def test_gains_are_those_of_the_best_in_steps_and_of_the_best_in_time(tmp_path):
+    few = dataclasses.replace(hand_made.entry("few", "model", 1.0), gain_in_steps=Quantity(9.0, 0.1))
+    quick = dataclasses.replace(hand_made.entry("quick", "model", 2.0), gain_in_time=Quantity(7.0, 0.1))
+    quick = dataclasses.replace(quick, seconds_per_independent=Quantity(1e-4, 1e-6))
+    hmc = hand_made.entry("leapfrog 1/4", "hmc", 6.0)
+    path = hand_made.comparison(tmp_path / "run", {"target": "Banana"}, [hmc, few, quick])
+    assert cost_table(Family([ComparedRun.open(path)])).rows[0][-2:] == ["9.0(1)", "7.0(1)"]
 
 
 def test_gauge_theory_has_its_own_figures(tmp_path):

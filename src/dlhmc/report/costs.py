@@ -132,18 +132,20 @@ def cost_table(family: Family, column: str = "", rows: Sequence[str] = ()) -> Ta
     """
     kinds = {"hmc": "HMC", "move": "moves", "model": "trained"}
     kinds = {kind: name for kind, name in kinds.items() if any(run.best(kind) for run in family.runs)}
-    columns = [(kind, f"{name}: {axis.label}", axis) for axis in _costs(family) for kind, name in kinds.items()]
-    columns += [("model", "gain in steps", Axis(lambda entry: entry.gain_in_steps, "", False))]
-    columns += [("model", "gain in time", Axis(lambda entry: entry.gain_in_time, "", False))]
+    columns: list[tuple[str, str, Cost, Cost]] = [
+        (kind, f"{name}: {axis.label}", axis.of, axis.of) for axis in _costs(family) for kind, name in kinds.items()
+    ]
+    columns.append(("model", "gain in steps", in_steps, lambda entry: entry.gain_in_steps))
+    columns.append(("model", "gain in time", in_time, lambda entry: entry.gain_in_time))
     cells = []
     for place, run in zip(rows or [f"{family.at(run):g}" for run in family.runs], family.runs, strict=True):
-        best = [(run.best(kind, axis.of if axis.is_cost else in_time), axis) for kind, _, axis in columns]
-        cells.append([place, *("" if entry is None else shown(axis.of(entry)) for entry, axis in best)])
+        best = [(run.best(kind, cost), value_of) for kind, _, cost, value_of in columns]
+        cells.append([place, *("" if entry is None else shown(value_of(entry)) for entry, value_of in best)])
     caption = (
         "Cost of an independent configuration; milliseconds are those of one chain. In each column the best of its "
         "kind. Gains: of the trained sampler over the best HMC. > and <: limits at 95 %."
     )
-    return Table(caption, (column or family.symbol(family.axis), *(name for _, name, _ in columns)), cells)
+    return Table(caption, (column or family.symbol(family.axis), *(name for _, name, _, _ in columns)), cells)
 
 
 def all_tables(run: ComparedRun) -> list[Table]:
