@@ -377,7 +377,7 @@ class Training(Work):
         return figures
 
     def _stays_in_sectors(self) -> list[str]:
-        """A warning where the charge changes no more often than with the parameters that training began with."""
+        """A warning where sectors change no more often than with the parameters that training began with."""
         rates = self._recent.get("tunnelling_rate")
         if rates is None or len(rates) < _SHOWN or rates.mean() > _OFTEN:
             return []
