@@ -76,7 +76,7 @@ def test_defaults_depend_on_the_target():
     assert (other["rule"], other["loss"]) == ("affine", "jump")
     with pytest.raises(UserError, match="loss charge is not for this target: use jump"):
         TrainPlan.from_table({"target": "mixture", "loss": "charge"})
-    with pytest.raises(UserError, match="beta is for the targets u1, u2, su2, su3, schwinger, not"):
+    with pytest.raises(UserError, match="beta is for the targets u1, u2, su2, su3, schwinger, cpn, not"):
         TrainPlan.from_table({"target": "mixture", "beta": 3.0})
 
 

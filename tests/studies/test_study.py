@@ -59,7 +59,7 @@ def test_options_depend_on_the_preset():
     assert plan == StudyPlan.from_table({"betas": (2.0, 3.5), "lattice": (8, 8), "budgets": (9.0,), "curves": "c.toml"})
     assert plan.preset == "cpu"
     assert plan.default_directory == Path("runs/reproduce-8x8-seed1")
-    plan = spelled("--preset u2 --betas 9")
+    plan = spelled("--preset u2 --betas 9 --budgets 5")
     assert plan.study.betas == (9.0,)
     assert plan.default_directory == Path("runs/reproduce-u2-16x16-seed1")
     with pytest.raises(UserError, match="no option '--masses'"):

@@ -11,7 +11,7 @@ from dlhmc.theories.gauge.study import U2Study
 
 
 def test_networks_are_trained_at_each_coupling(tmp_path):
-    found = {part.name: plan for part, plan in planned(U2Study(betas=(14.0, 16.0)), tmp_path)}
+    found = {part.name: plan for part, plan in planned(U2Study(betas=(14.0, 16.0), budgets=(5.0,)), tmp_path)}
     assert list(found) == ["train-b14", "compare-b14", "train-b16", "compare-b16"]
     training, compared = found["train-b16"], found["compare-b16"]
     assert training.settled().architecture.heads == "phases"
@@ -22,7 +22,7 @@ def test_networks_are_trained_at_each_coupling(tmp_path):
 
 def test_couplings_rise():
     with pytest.raises(UserError, match="rise"):
-        U2Study(betas=(16.0, 14.0))
+        U2Study(betas=(16.0, 14.0), budgets=(5.0,))
 
 
 @pytest.mark.slow
