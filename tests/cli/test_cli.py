@@ -59,8 +59,8 @@ def refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
         ("--lattice 1 4", "--lattice is 1 4"),
         ("--chains 0", "--chains is 0"),
         ("--hits -1", "--hits is -1"),
-        ("--target mixture --beta 2", "--beta is for the targets u1, u2, su2, su3, schwinger, not for this run"),
-        ("--lattice 4 4 --target=funnel", "--lattice is for the targets u1, u2, su2, su3, schwinger, not"),
+        ("--target mixture --beta 2", "--beta is for the targets u1, u2, su2, su3, schwinger, cpn, not for this run"),
+        ("--lattice 4 4 --target=funnel", "--lattice is for the targets u1, u2, su2, su3, schwinger, cpn, not"),
         (
             "--target mixture --hits 1",
             "--hits is for the targets u1, schwinger in sampling, not for this run: leave it out",
