@@ -1,15 +1,29 @@
 """Two kernels in turn: one that stirs everything, and one for what the first hardly moves."""
 
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Bool, Float, Key
 
-from dlhmc.geometry.contract import Field, Momentum
-from dlhmc.kernels.contract import Info, Kernel, RoundTrip
+from dlhmc.geometry.contract import Field, Momentum, PerChain
+from dlhmc.kernels.contract import Kernel, RoundTrip
 from dlhmc.targets.contract import Effort, Target, added_up
+
+
+class InfoOfBoth(NamedTuple):
+    """As `Info`, about the kernel, and the energy of the moves: they are watched, too."""
+
+    acceptance: PerChain
+    accepted: Bool[Array, " chain"]
+    energy_change: PerChain
+    nonfinite: Bool[Array, " chain"]
+    effort: Effort
+    accepted_moves: Mapping[str, PerChain]
+    #: of the first move; all are alike
+    energy_change_of_moves: PerChain
 
 
 class Alternating(Kernel):
@@ -64,24 +78,24 @@ class Alternating(Kernel):
         """The same with another step size of the kernel between the moves."""
         return eqx.tree_at(lambda it: it.kernel, self, self.kernel.with_step_size(step_size))
 
-    def step(self, key: Key[Array, ""], state: Any) -> tuple[Any, Info]:
+    def step(self, key: Key[Array, ""], state: Any) -> tuple[Any, InfoOfBoth]:
         """One step of the kernel, then the moves; all but the moves and the effort is about the kernel."""
         kernel_key, moves_key = jax.random.split(key)
         state, info = self.kernel.step(kernel_key, state)
 
         def move(moving: Any, index: Array) -> tuple[Any, Any]:
             moving, told = self.move.step(jax.random.fold_in(moves_key, index), moving)
-            return moving, (told.accepted, told.nonfinite, _effort(told))
+            return moving, (told.accepted, told.nonfinite, told.energy_change, _effort(told))
 
         start = self.move.init(state.x)
-        moving, (accepted, nonfinite, effort) = jax.lax.scan(move, start, jnp.arange(self.number))
+        moving, (accepted, nonfinite, change, effort) = jax.lax.scan(move, start, jnp.arange(self.number))
         moves = jnp.mean(accepted, axis=0, dtype=info.acceptance.dtype)
         nonfinite = info.nonfinite | jnp.any(nonfinite, axis=0)
         # What moves keep about their start, and the kernel about its own, is computed anew.
         again = (kernel.target.action_effort(state.x) for kernel in (self.move, self.kernel))
         effort = added_up(_effort(info), jax.tree.map(lambda each: jnp.sum(each, axis=0), effort), *again)
-        told = Info(info.acceptance, info.accepted, info.energy_change, nonfinite, effort, {self.told: moves})
-        return self.kernel.init(moving.x), told
+        own = (info.acceptance, info.accepted, info.energy_change)
+        return self.kernel.init(moving.x), InfoOfBoth(*own, nonfinite, effort, {self.told: moves}, change[0])
 
 
 def _effort(info: Any) -> Effort:

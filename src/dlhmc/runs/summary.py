@@ -39,7 +39,9 @@ from dlhmc.targets.temperature import SLOPE, TEMPERATURE
 MOST_NONFINITE = 0.01
 # No target has a moment of a higher power; a file of a stranger may say anything.
 _LARGEST_POWER = 100
-IN_EVERY_SUMMARY = ("accepted", "nonfinite", "energy_change", *TEMPERATURE)
+# What is held to ⟨e^{−ΔH}⟩ = 1, and what its results are called after.
+_ENERGIES = {"energy_change": "", "energy_change_of_moves": "_of_moves"}
+IN_EVERY_SUMMARY = ("accepted", "nonfinite", *_ENERGIES, *TEMPERATURE)
 #: elements of an array that are shown
 MOST_SHOWN = 4
 COLUMNS = ("observable", "measured", "exact", "difference", "R̂")
@@ -47,6 +49,8 @@ COLUMNS = ("observable", "measured", "exact", "difference", "R̂")
 _CHECKS = {
     "exp(-ΔH)": ("exp_minus_dh", 1),
     "A tanh(ΔH/2)": ("balance", 0),
+    "exp(-ΔH) of moves": ("exp_minus_dh_of_moves", 1),
+    "A tanh(ΔH/2) of moves": ("balance_of_moves", 0),
     "⟨|∇S|²⟩/⟨ΔS⟩": ("temperature", 1),
 }
 _TAU_INT = "tau_int_"
@@ -149,10 +153,12 @@ def summarise(
     }
     summary |= summarise_observables(quantities, histories, taus)
     alarms: list[str] = []
-    if "energy_change" in histories.elements:
-        exactness = check_exactness(histories.series("energy_change", 1, ()))
-        summary["exp_minus_dh"], summary["balance"] = _plain(exactness.weight), _plain(exactness.balance)
-        alarms += exactness.alarms
+    for name, whose in _ENERGIES.items():
+        if name in histories.elements:
+            exactness = check_exactness(histories.series(name, 1, ()))
+            summary["exp_minus_dh" + whose] = _plain(exactness.weight)
+            summary["balance" + whose] = _plain(exactness.balance)
+            alarms += [f"{'Moves: ' if whose else ''}{alarm}" for alarm in exactness.alarms]
     if temperature_every and SLOPE in histories.elements:
         temperature = check_temperature(
             *(Strided(histories.series(name, 1, ()), temperature_every) for name in TEMPERATURE)
