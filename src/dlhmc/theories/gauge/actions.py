@@ -13,7 +13,7 @@ from jaxtyping import Array, ArrayLike, Float
 from numpy.typing import NDArray
 
 from dlhmc.geometry.contract import Momentum
-from dlhmc.geometry.unitary import UnitaryMatrices
+from dlhmc.geometry.unitary import UnitaryMatrices, determinant, trace
 from dlhmc.numerics.leaves import leaf
 from dlhmc.theories.gauge import lattice
 from dlhmc.theories.gauge.lattice import Links, Loops
@@ -81,12 +81,13 @@ class LoopAction(eqx.Module):
 
     def numbers(self, geometry: UnitaryMatrices, x: Links) -> Numbers:
         """Re and Im of tr W/N, and of det W for U(N) beyond U(1); for SU(2) they are real."""
-        colors = geometry.colors
-        found = [2.5 - 3 * lattice.loop_traces(x, self.length)]
+        colors, loops = geometry.colors, lattice.loops(x, self.length)
+        traces = trace(loops) / colors
+        found = [2.5 - 3 * traces.real]
         if not geometry.special or colors > 2:
-            found.append((2 / colors) * lattice.loop_phases(x, self.length))
+            found.append(2 * traces.imag)
         if not geometry.special and colors > 1:
-            determinants = lattice.loop_determinants(x, self.length)
+            determinants = determinant(loops)
             found += [2.5 - 3 * determinants.real, 2 * determinants.imag]
         return jnp.stack(found)
 
@@ -99,7 +100,7 @@ class LoopAction(eqx.Module):
         along_one = curl(pushes[0])
         if colors == 1:
             return force + along_one[None]
-        phases = weights[1] * lattice.loop_phases(x, self.length)
+        phases = weights[1] * trace(lattice.loops(x, self.length)).imag
         strength = geometry.norm / colors * np.sqrt(2 / colors)
         return force.at[-1].set(along_one + self._scaled(curl(phases)) * strength.astype(force.dtype))
 

@@ -204,6 +204,12 @@ def loops_of_links_at_once(x: Links, length: int = 1, weights: Loops | None = No
     return multiply(x, of_w + (of_u if length == 1 else _of_halves(x, of_u)))
 
 
+def loops(x: Links, length: int = 1) -> Complex[Array, "N N shape *site chain"]:
+    """W of all shapes at once: what is made of them can be differentiated in many windows side by side."""
+    a, b = _Shapes(x, length).corners
+    return multiply(a, adjoint(b))
+
+
 class _Shapes:
     """Sides of the loops of all shapes, [N, N, shape, *site, chain]."""
 
