@@ -139,6 +139,7 @@ SUMMARY = {
     "target": None,
     "lattice": None,
     "beta": None,
+    "action": None,
     "title": None,
     "start": None,
     "chains": None,

@@ -206,7 +206,7 @@ def test_files_of_a_run(finished):
     assert lines[-1]["step"] == 12
     assert {"loss", "acceptance", "gamma", "tunnelling_rate", "skipped", "restored"} <= lines[-1].keys()
     description = Model.open(str(finished)).description
-    assert description["target"] == {"name": "u1", "lattice": [4, 4], "beta": 2.0}
+    assert description["target"] == {"name": "u1", "lattice": [4, 4], "beta": 2.0, "action": "wilson"}
     assert TrainPlan.from_table(read_table(directory.config)).table() == planned().table()
     assert not directory.tensorboard.exists()
 

@@ -123,9 +123,12 @@ class Measure(Compiling):
         settings = theory.settings
         asked = {name: hint for name, hint in hints_of(settings).items() if name not in settings.told_by_shape}
         fields: list[Any] = []
+        names = {field.name: field.default for field in dataclasses.fields(settings) if isinstance(field.default, str)}
         for name, hint in asked.items():
             described = tyro.conf.arg(help="of the theory, with which they were made")
-            if offering:
+            if name in names:
+                fields.append((name, Annotated[hint, described], dataclasses.field(default=names[name])))
+            elif offering:
                 fields.append((name, Annotated[hint | None, described], dataclasses.field(default=None)))
             else:
                 fields.append((name, Annotated[hint, described]))

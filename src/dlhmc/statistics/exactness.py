@@ -106,7 +106,7 @@ def check_temperature(slope: Series, curvature: Series) -> Temperature:
         >>> print(check_temperature(slope, curvature).value)
         0.998(7)
         >>> check_temperature(1.1 * slope, curvature).alarms[0][:37]
-        '⟨|∇S|²⟩/⟨ΔS⟩ = 1.102(8) is not compat'
+        '⟨|∇S|²⟩/⟨ΔS⟩ = 1.098(8) is not compat'
     """
 
     def difference(a: FloatArray, b: FloatArray) -> FloatArray:

@@ -212,7 +212,7 @@ def test_the_variance_of_a_slow_observable_is_about_its_mean():
 
 def test_every_named_target_is_standard_and_those_of_vectors_have_exact_draws():
     targets = [theory.settings().build() for theory in registry.all_theories()]
-    assert all(target.gamma == 1 for target in targets)
+    assert all(target.gamma == 1 for target in targets if "gamma" in target.couplings)
     vectors = [target for target in targets if isinstance(target.geometry, FlatSpace)]
     assert len(vectors) == 5
     assert all(target.exact_draws() is not None for target in vectors)
