@@ -51,7 +51,7 @@ def test_links_stay_wrapped():
 def test_what_is_not_finite_is_rejected_and_counted(step_size):
     target = U1((4, 4), 2.0)
     state = start(target)
-    new, info = step(HMC(target, jnp.float32(step_size), 3), jax.random.key(1), state)
+    new, info = step(HMC(target, 0.1, 3).with_step_size(jnp.float32(step_size)), jax.random.key(1), state)
     np.testing.assert_array_equal(new.x, state.x)
     assert bool(info.nonfinite.all())
     assert not bool(info.accepted.any())
