@@ -73,7 +73,7 @@ def summarised(tmp_path):
 # Error bars.
 
 
-@pytest.mark.parametrize("start", [None, "hot", "cold"])
+@pytest.mark.parametrize("start", [None, "hot", "cold", "near"])
 def test_frozen_chains_have_no_error_and_say_why(start, summarised):
     attributes = {} if start is None else {"start": start}
     summary, samples, text = summarised({"height": frozen()} | steps(), **attributes)
@@ -121,6 +121,8 @@ def test_chains_that_move_have_an_error_wherever_they_started(summarised):
     assert summary["height_squared"]["ess_bulk"] == pytest.approx(samples.mean("height_squared").ess_bulk)
     assert summary["warnings"] == []
     assert "R̂" in text
+    apart = 2 * summary["tau_int_height"]["value"]
+    assert summary["microseconds_per_independent"] == pytest.approx(apart * summary["microseconds_per_trajectory"])
 
 
 # Alarms.

@@ -1,16 +1,19 @@
 """The Wilson flow, of all groups by the same code; in two dimensions U(1) has an exact equation to be held against."""
 
+import itertools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
 
-from dlhmc.theories.gauge.flow import flow
+from dlhmc.theories.gauge.flow import flow, measure
 from dlhmc.theories.gauge.wilson import wilson
 from dlhmc.theories.u1.links import as_matrices
 from dlhmc.theories.u1.theory import FlowOfAngles
 from dlhmc.theories.u1.wilson import U1
+from unoptimised import unoptimised
 
 LATTICE = (4, 3)
 TIMES = (0.5, 1.0, 1.5, 2.0)
@@ -66,6 +69,9 @@ def test_angles_and_matrices_follow_the_same_equation(angles):
     np.testing.assert_allclose(found["flow_energy_plaquette"], squared * energy, atol=1e-5)
     np.testing.assert_allclose(found["flow_energy"], measured.energy, atol=1e-12)
     np.testing.assert_allclose(found["bare_energy_plaquette"], 2 * (1 - np.cos(plaquettes_of(angles))).mean((0, 1)))
+    sine = np.sin(plaquettes_of(angles))
+    strength = (sum(np.roll(sine, shift, axis=(0, 1)) for shift in np.ndindex(2, 2)) / 4) ** 2
+    np.testing.assert_allclose(found["bare_energy"], strength.mean((0, 1)))
     np.testing.assert_allclose(found["wilson_loops"][0, 0], target.plaquette(x))
     loops = target.wilson_loop(x, 1, 2), target.wilson_loop(x, 2, 1)
     np.testing.assert_allclose(found["wilson_loops"][1, 0], np.mean(loops, axis=0))
@@ -84,3 +90,39 @@ def test_the_flow_keeps_the_charge_and_ends_at_its_smallest_action(angles):
     np.testing.assert_allclose(
         target.plaquette(smooth), np.cos(2 * np.pi * np.array([0, 1, -1]) / target.volume), atol=1e-6
     )
+
+
+def clover(x, mu, nu):
+    """The Hermitian, traceless part of the mean of the four plaquettes at each site; links are x[μ][*site, N, N]."""
+
+    def walk(*steps):
+        """The product of links along a path, backwards through those whose direction is given as ~μ."""
+        place, product = np.zeros(len(x), int), np.eye(x.shape[-1])
+        for step in steps:
+            direction = step if step >= 0 else ~step
+            place[direction] -= step < 0
+            link = np.roll(x[direction], tuple(-place), axis=tuple(range(len(x))))
+            product = product @ (link if step >= 0 else link.conj().swapaxes(-1, -2))
+            place[direction] += step >= 0
+        return product
+
+    mean = sum(walk(a, b, ~a, ~b) for a, b in ((mu, nu), (nu, ~mu), (~mu, ~nu), (~nu, mu))) / 4
+    f = (mean - mean.conj().swapaxes(-1, -2)) / 2j
+    return f - np.trace(f, axis1=-2, axis2=-1)[..., None, None] / x.shape[-1] * np.eye(x.shape[-1])
+
+
+@pytest.mark.usefixtures("x64")
+def test_energy_and_charge_are_those_of_the_clover():
+    """E = ½ Σ_{μν} tr F_μν² for each site and Q = Σ ε_{μνρσ} tr F_μν F_ρσ/32π², by their definition."""
+    target = wilson("su3", (3, 3, 3, 3), 6.0)
+    numbers = np.random.default_rng(0).normal(size=(2, 4, 3, 3, 3, 3, 3, 3))
+    links = np.linalg.qr(numbers[0] + 1j * numbers[1])[0]
+    links /= np.linalg.det(links)[..., None, None] ** (1 / 3)
+    x = np.moveaxis(links, (-2, -1), (0, 1))[..., None]
+    found = unoptimised(lambda x: measure(x, jnp.float64(1), target.geometry))(x)
+    f = {(mu, nu): clover(links, mu, nu) for mu, nu in itertools.permutations(range(4), 2)}
+    energy = sum(np.einsum("...ij,...ji", part, part).real.mean() for part in f.values()) / 2
+    signs = {order: np.linalg.det(np.eye(4)[list(order)]) for order in itertools.permutations(range(4))}
+    charge = sum(s * np.einsum("...ij,...ji", f[o[:2]], f[o[2:]]).real.sum() for o, s in signs.items())
+    np.testing.assert_allclose(found.energy, energy, rtol=1e-12)
+    np.testing.assert_allclose(found.charge, charge / (32 * np.pi**2), rtol=1e-10)

@@ -18,6 +18,7 @@ from dlhmc.theories.gauge import exact, heatbath, lattice
 from dlhmc.theories.gauge.heatbath import HeatBath
 from dlhmc.theories.gauge.theory import HeatBathMoves
 from dlhmc.theories.gauge.wilson import GaugeField, wilson
+from unoptimised import unoptimised
 
 # An exact kernel fails each test with this probability, at a new seed.
 P_VALUE = 1e-3
@@ -137,6 +138,17 @@ def test_heat_bath_of_one_link(group):
     couplings = [(target.group.colors, target.group.special, target.group.colors * s, 10**6) for s in FACTORS]
     wanted = [[f(*coupling) for coupling in couplings] for f in (exact.plaquette, exact.plaquette_squared)]
     assert np.all(np.abs(means - wanted) < 4.5 * errors), (means - wanted) / errors
+
+
+def test_the_phase_does_not_depend_on_the_subgroups():
+    """Where the action says next to nothing, det U and |tr U| of a new link are independent: 6 σ, once in 1e9 seeds."""
+    kernel, chains = HeatBath(wilson("u2", (2, 2), 1.0)), 4000
+    one = np.broadcast_to(np.eye(2, dtype=np.complex64)[..., None, None], (2, 2, 1, chains))
+    update = unoptimised(lambda u, key: kernel._updated(u, u, jnp.float32(1e-3), jnp.ones((1, 1), bool), key))
+    u = np.asarray(update(one, jax.random.key(1)))[:, :, 0].transpose(2, 0, 1)
+    phases, sizes = np.linalg.det(u), np.abs(np.trace(u, axis1=1, axis2=2)) ** 2
+    correlations = [np.corrcoef(part, sizes)[0, 1] for part in (phases.real, phases.imag)]
+    assert np.abs(correlations).max() < 6 / np.sqrt(chains)
 
 
 @pytest.mark.usefixtures("x64")

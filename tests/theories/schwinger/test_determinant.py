@@ -3,9 +3,11 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from dlhmc import Alternating, Schwinger
 from dlhmc.geometry.contract import sum_sites
+from dlhmc.theories.schwinger.determinant import log_determinant
 from dlhmc.theories.schwinger.dirac import Dirac
 from dlhmc.theories.u1.hits import Hit
 from unoptimised import unoptimised
@@ -34,6 +36,24 @@ def test_changes_are_those_of_double_precision_in_a_single_precision_run():
     np.testing.assert_allclose(found, -2 * (np.roll(logarithm, 1) - logarithm), rtol=2e-7, atol=2e-8)
     # Training and forces see the derivative, in single precision.
     np.testing.assert_allclose(derivative, gradient, atol=1e-5 * np.abs(gradient).max())
+
+
+@pytest.mark.usefixtures("x64")
+def test_derivatives_are_those_of_the_dense_matrix():
+    """First and second ones, in the mass, too; and the value is the same where a derivative is asked for."""
+    generator = np.random.default_rng(1)
+    at = jnp.asarray(generator.uniform(-3, 3, (2, 2, 4, 2))), jnp.asarray(-0.2)
+    along = jnp.asarray(generator.normal(size=(2, 2, 4, 2))), jnp.asarray(0.7)
+
+    @unoptimised
+    def derivatives(logarithm):
+        first = jax.value_and_grad(lambda *at: jnp.sum(logarithm(*at)), argnums=(0, 1))
+        return jax.jvp(first, at, along)
+
+    found = derivatives(log_determinant)
+    expected = derivatives(lambda x, mass: Dirac.at(x, mass).log_determinant())
+    for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9)
 
 
 def test_what_is_kept_is_the_action_of_where_the_chains_are():

@@ -37,6 +37,23 @@ def test_the_mass_is_found_behind_a_heavier_state():
     assert fit.mass.error < 0.02 * MASS
 
 
+@pytest.mark.parametrize(("square", "first"), [(4.9, 1), (7.5, 2)])
+def test_the_fit_begins_where_a_worse_one_is_improbable(square, first):
+    """C(t) at t = 1 … 4, less two parameters: χ² = 6.0 is exceeded in a twentieth of all cases."""
+    time = np.arange(3, -1, -1)
+    slopes = np.stack([np.ones(4), time * np.tanh(MASS * time)], axis=1)
+    # No parameter can follow in this direction: χ² is the square of the distance in errors.
+    away = np.append(0, np.linalg.qr(slopes, mode="complete")[0][:, 2])
+    number = 8000
+    columns = np.random.default_rng(1).normal(size=(number, 6))
+    columns[:, 0] = 1
+    noise = np.sqrt(number) * np.linalg.qr(columns)[0][:, 1:] + np.sqrt(square / number) * away
+    data = np.cosh(MASS * np.arange(4, -1, -1)) * (1 + 0.01 * noise)
+    fit = cosh_fit(series(np.swapaxes(data.reshape(-1, 8, 5), 1, 2)))
+    assert fit.first == first
+    assert abs(fit.mass.value - MASS) < 5 * fit.mass.error
+
+
 @pytest.mark.statistical
 def test_the_error_is_the_spread_of_fits():
     """Autocorrelation and correlations are in it: without the first it would be half as large."""

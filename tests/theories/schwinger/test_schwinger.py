@@ -394,13 +394,23 @@ def test_broken_samplers_do_not(name):
 
 def test_reweighting():
     """Means of all that is asked for, with the weight that the determinant has."""
-    light, heavy = (reweighted(Schwinger((2, 2), 1.0, mass), 3000) for mass in (-0.2, 50.0))
-    assert heavy.effective_fraction > 0.999
-    assert light.effective_fraction < 0.9
+    light, heavy = (Schwinger((2, 2), 1.0, mass, flavours=4) for mass in (-0.2, 50.0))
+
+    def weights(x):
+        weight = jnp.exp(4 * light.log_determinant(x))
+        return {"weight": weight, "inverse": 1 / weight}
+
+    # ⟨w⟩ = Σw²/Σw and ⟨1/w⟩ = N/Σw, if the weights are those of four flavours.
+    found = reweighted(light, 3000, functions=weights)
+    product = found.means["weight"].value * found.means["inverse"].value
+    assert product == pytest.approx(1 / found.effective_fraction, rel=1e-4)
+    assert found.effective_fraction < 0.9
+    gauge = reweighted(heavy, 3000)
+    assert gauge.effective_fraction > 0.999
     # Fermions that are heavy leave the gauge theory alone.
     quenched = dlhmc.U1((2, 2), 1.0).exact()
     quenched["susceptibility"] = quenched["charge_squared"] / 4
-    for name, mean in heavy.means.items():
+    for name, mean in gauge.means.items():
         assert abs(mean.value - quenched[name]) < 4 * mean.error, name
 
 
