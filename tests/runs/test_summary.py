@@ -1,5 +1,6 @@
 """What a run says about itself, from small histories made by hand."""
 
+import dataclasses
 import io
 import json
 
@@ -104,6 +105,28 @@ def test_frozen_chains_from_exact_draws_have_the_error_of_their_spread(summarise
     assert "6(2)" in text
     assert "∞" in text
     assert samples.compare_with_exact() == {"height_squared": pytest.approx(entry["z"])}
+
+
+def test_moments_of_a_sector_without_enough_changes_say_how_many_there_were(summarised):
+    """Seven chains start elsewhere than the one before ended."""
+    quantities = dataclasses.replace(QUANTITIES, sector="height")
+    summary, samples, text = summarised({"height": frozen()} | steps(), quantities, start="exact")
+    entry = summary["height_squared"]
+    assert [entry[name] for name in ("error", "z", "sector_changes")] == [None, None, 7]
+    (warning,) = summary["warnings"]
+    assert warning.startswith("height_squared: no error is given, because 7 independent changes of sector were seen")
+    assert f"Warning: {warning}" in text
+    assert str(samples.mean("height_squared")) == "5.5 (not converged)"
+    assert samples.compare_with_exact() == {}
+
+
+def test_moments_of_a_sector_that_changes_often_have_an_error(summarised):
+    quantities = dataclasses.replace(QUANTITIES, sector="height")
+    summary, samples, _ = summarised({"height": moving().round()} | steps(), quantities, start="exact")
+    entry = summary["height_squared"]
+    assert entry["error"] == samples.mean("height_squared").error < 0.1
+    assert entry["sector_changes"] > 600
+    assert summary["warnings"] == []
 
 
 def test_chains_that_differ_have_no_error(summarised):

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 from scipy.signal import lfilter
 
 from dlhmc.statistics import ChainEstimate, Estimate, format_uncertainty, gamma_method, mean_and_error, ratio_and_error
+from dlhmc.statistics.uncertainty import independent_sector_changes
 
 with warnings.catch_warnings():
     # pyerrors imports the deprecated scipy.odr.
@@ -120,6 +121,67 @@ def test_errors_cover(n_chains: int) -> None:
         estimate = mean_and_error(ar1(0.8, (2000 // n_chains, n_chains), seed=1000 + seed))
         pulls.append(estimate.value / estimate.error)
     assert 0.7 < np.mean(np.square(pulls)) < 1.3
+
+
+# Few changes of sector.
+
+
+def charges(n_chains: int, rate: float, seed: int) -> FloatArray:
+    """Metropolis steps of ±1 on the integers, exp(−Q²/2), from exact draws: ⟨Q²⟩ = 1.000 and ⟨rate⟩ changes a step."""
+    rng = np.random.default_rng(seed)
+    values = np.arange(-8, 9)
+    weights = np.exp(-(values**2) / 2)
+    charge = rng.choice(values, size=n_chains, p=weights / weights.sum())
+    series = np.empty((400, n_chains))
+    for step in series:
+        step[:] = charge
+        proposal = charge + rng.choice([-1, 1], size=n_chains)
+        accepted = rng.random(n_chains) < 1.6 * rate * np.minimum(1, np.exp((charge**2 - proposal**2) / 2))
+        charge = np.where(accepted, proposal, charge)
+    return series
+
+
+@pytest.mark.parametrize(
+    ("n_chains", "rate", "known"), [(8, 0.0, False), (8, 0.03, False), (8, 0.6, True), (128, 0.0, True)]
+)
+def test_errors_of_moments_of_a_sector_need_changes_of_it(n_chains: int, rate: float, known: bool) -> None:
+    # The expected counts are 5, 17, 240 and 91, five standard deviations and more from 60.
+    series = charges(n_chains, rate, seed=1)
+    estimate = mean_and_error(series**2, sector=series, equilibrium_start=True)
+    plain = mean_and_error(series**2, equilibrium_start=True)
+    assert estimate.sector_changes is not None
+    assert (estimate.sector_changes >= 60) == known
+    assert estimate.error == (plain.error if known else math.inf)
+    assert plain.sector_changes is None
+
+
+@pytest.mark.statistical
+def test_errors_that_are_given_hold_for_eight_chains_that_move_or_not() -> None:
+    # Beyond 3 σ are 1 % of those that are given, and 9 % of the frozen ones: false alarm 0.5 %.
+    pulls = []
+    for rate in (0.0, 0.3):
+        for series in np.split(charges(200 * 8, rate, seed=2), 200, axis=1):
+            estimate = mean_and_error(series**2, sector=series, equilibrium_start=True)
+            if math.isfinite(estimate.error):
+                pulls.append((estimate.value - 1) / estimate.error)
+    assert 190 < len(pulls) <= 200
+    assert np.mean(np.abs(pulls) > 3) <= 0.03
+
+
+def test_excursions_that_return_at_once_are_no_changes_of_sector() -> None:
+    trembling = np.tile([-1.0, 0.0, 0.0, 2.0, 1.0, 0.0, -1.0, 1.0], (1000, 1))
+    trembling[::5] += 1
+    estimate = mean_and_error(trembling**2, sector=trembling, equilibrium_start=True)
+    assert np.count_nonzero(np.diff(trembling, axis=0)) > 3000
+    assert estimate.error == math.inf
+
+
+def test_changes_between_chains_count_only_if_they_started_in_equilibrium() -> None:
+    assert independent_sector_changes(FROZEN, math.inf) == 0
+    assert independent_sector_changes(FROZEN, math.inf, equilibrium_start=True) == 2
+    moving = np.arange(200.0)[:, None] % 2
+    assert independent_sector_changes(moving, 0.5) == 99  # 199 changes of a value of variance ¼, two for one
+    assert independent_sector_changes(moving, 5.0) == 20
 
 
 FROZEN = np.tile([-1.0, 0.0, 0.0, 2.0], (100, 1))

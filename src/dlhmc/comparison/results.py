@@ -39,6 +39,7 @@ class Mean(TypedDict):
     z: Finite | None
     rhat: NotRequired[NotNegative | None]
     ess_bulk: NotRequired[NotNegative | None]
+    sector_changes: NotRequired[NotNegative]
 
 
 class Time(TypedDict):
@@ -277,7 +278,12 @@ def _entry(runner: Runner, target: Target, exact: Mapping[str, float]) -> Entry:
         name: cast(
             Mean,
             compared(
-                mean_and_error(streams[observable].astype(float) ** power, equilibrium_start=drawn), exact.get(name)
+                mean_and_error(
+                    streams[observable].astype(float) ** power,
+                    sector=streams[observable] if observable == target.sector else None,
+                    equilibrium_start=drawn,
+                ),
+                exact.get(name),
             ),
         )
         for name, (observable, power) in target.moments.items()

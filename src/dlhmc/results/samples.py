@@ -28,7 +28,7 @@ from dlhmc.runs.summary import (
     summarise_observables,
     unconverged,
 )
-from dlhmc.statistics import ess_bulk, mean_and_error, split_rhat
+from dlhmc.statistics import ChainEstimate, ess_bulk, mean_and_error, split_rhat
 from dlhmc.targets.contract import Moment
 
 # Records whose names do not say it all.
@@ -88,9 +88,9 @@ class Measurements:
             raise UserError(f"There is no observable '{name}': there are {', '.join(self.observables)}.")
         return np.asarray(_whole(self.data, name), np.float64)
 
-    def _for_each(self, name: str, function: Callable[[NDArray[np.float64]], Any], power: int = 1) -> Any:
+    def _for_each(self, name: str, function: Callable[[NDArray[np.float64]], Any]) -> Any:
         """A function of the series of an observable, or an array of it where that is one."""
-        series = self.series(name) ** power
+        series = self.series(name)
         return _plain(for_each(series.shape[1:-1], lambda element: function(series[:, *element])))
 
     def mean(self, name: str) -> Any:
@@ -100,7 +100,13 @@ class Measurements:
         """
         observable, power = self._quantities.moments.get(name, Moment(name))
         exact_start = _histories(self.data).start == "exact"
-        return self._for_each(observable, lambda s: mean_and_error(s, equilibrium_start=exact_start), power)
+        is_sector = observable == self._quantities.sector
+
+        def estimate(series: NDArray[np.float64]) -> ChainEstimate:
+            sector = series if is_sector else None
+            return mean_and_error(series**power, sector=sector, equilibrium_start=exact_start)
+
+        return self._for_each(observable, estimate)
 
     def exact(self) -> dict[str, Any]:
         """The exact values of the moments, where they are known."""

@@ -31,7 +31,7 @@ from dlhmc.statistics import (
     gamma_method,
     mean_and_error,
 )
-from dlhmc.statistics.uncertainty import LARGEST_RHAT, ChainEstimate
+from dlhmc.statistics.uncertainty import FEWEST_SECTOR_CHANGES, LARGEST_RHAT, ChainEstimate
 from dlhmc.targets.contract import Moment, Target
 from dlhmc.targets.temperature import SLOPE, TEMPERATURE
 
@@ -72,6 +72,8 @@ class Quantities:
     variances: Mapping[str, Numbers]
     #: exact values of the moments, where known
     exact: Mapping[str, Numbers]
+    #: the integer that labels sectors
+    sector: str | None = None
 
     @classmethod
     def of(cls, target: Target, measured: Iterable[str] = (), occasional: Iterable[str] = ()) -> Self:
@@ -85,6 +87,7 @@ class Quantities:
             {name: None if mean is None else np.asarray(mean).tolist() for name, mean in slow.items()},
             {name: np.asarray(variance).tolist() for name, variance in variances.items() if variance is not None},
             {name: np.asarray(exact[name]).tolist() for name in target.moments if name in exact},
+            target.sector,
         )
 
     def to_json(self) -> str:
@@ -270,7 +273,8 @@ def summarise_observables(
 
         def measured(element: Element) -> tuple[ChainEstimate, float | None]:
             series = histories.series(observable, power, element)
-            return mean_and_error(series, equilibrium_start=exact_start), _at(exact, shape, element)
+            sector = histories.series(observable, 1, element) if observable == quantities.sector else None
+            return mean_and_error(series, sector=sector, equilibrium_start=exact_start), _at(exact, shape, element)
 
         return _nested(for_each(shape, measured), lambda pair: compared(*pair))
 
@@ -280,14 +284,26 @@ def summarise_observables(
 
 def unconverged(summary: Mapping[str, Any], quantities: Quantities) -> list[str]:
     """What to say about moments without an error."""
+
+    def changes(name: str) -> int:
+        return int(np.min(summary[name].get("sector_changes", FEWEST_SECTOR_CHANGES)))
+
     missing = [name for name in quantities.moments if None in np.ravel(np.asarray(summary[name]["error"], object))]
-    if not missing:
-        return []
-    return [
-        f"{', '.join(missing)}: no error is given, because the chains have not converged (R̂ above {LARGEST_RHAT}, or "
-        "τ_int not resolved); other results may be off, too. Try another start, more warm-up or more trajectories; if "
-        "that does not help, a kernel that moves what is stuck: a hand-made move between sectors, or a learned sampler."
+    few = [name for name in missing if changes(name) < FEWEST_SECTOR_CHANGES]
+    warnings = [
+        f"{name}: no error is given, because {changes(name)} independent changes of sector were seen over all chains, "
+        f"and {FEWEST_SECTOR_CHANGES} are needed: take more trajectories, more chains, or a kernel that changes "
+        "sectors more often, such as a hand-made move between sectors or a learned sampler."
+        for name in few
     ]
+    if others := [name for name in missing if name not in few]:
+        warnings.append(
+            f"{', '.join(others)}: no error is given, because the chains have not converged (R̂ above {LARGEST_RHAT}, "
+            "or τ_int not resolved); other results may be off, too. Try another start, more warm-up or more "
+            "trajectories; if that does not help, a kernel that moves what is stuck: a hand-made move between "
+            "sectors, or a learned sampler."
+        )
+    return warnings
 
 
 def nonfinite_figures(rejected: int, proposals: int) -> dict[str, Any]:
@@ -333,7 +349,8 @@ def compared(estimate: ChainEstimate, exact: float | None) -> dict[str, Any]:
     known = exact is not None and 0 < estimate.error < math.inf
     z = (estimate.value - exact) / estimate.error if known and exact is not None else None
     agreement = {"rhat": finite(estimate.rhat), "ess_bulk": estimate.ess_bulk}
-    return _plain(estimate) | {"exact": exact, "z": z} | agreement
+    entry = _plain(estimate) | {"exact": exact, "z": z} | agreement
+    return entry if estimate.sector_changes is None else entry | {"sector_changes": estimate.sector_changes}
 
 
 def time_entry(tau: AutocorrelationTime) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Means and ratios of means, with errors that hold for autocorrelated chains, and none where the data tell none."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 
 import numpy as np
@@ -13,6 +13,7 @@ from dlhmc.statistics.autocorrelation import (
     Mapped,
     Series,
     as_two_dimensional,
+    blocks,
     chain_means_and_changes,
     gamma_method,
 )
@@ -20,6 +21,8 @@ from dlhmc.statistics.convergence import Convergence, convergence
 
 LARGEST_RHAT = 1.05  # chains that differ more than this have not forgotten where they started
 CHAINS_DISAGREE = 1e-3  # p-value below which the spread of chains refutes the Γ-method error
+#: independent changes of sector without which the error of ⟨Q²⟩ is too small: docs/guides/errors.md has the calibration
+FEWEST_SECTOR_CHANGES = 60
 
 
 @dataclass(frozen=True)
@@ -46,10 +49,12 @@ class ChainEstimate(Estimate):
         error: infinite if the data do not tell it.
         rhat: rank-normalised split R̂; infinite if no chain ever changed, or all are shorter than 4 time steps.
         ess_bulk: effective sample size of the ranks.
+        sector_changes: independent changes of sector that were seen, for moments of a sector.
     """
 
     rhat: float
     ess_bulk: float
+    sector_changes: int | None = None
 
 
 def format_uncertainty(value: float, error: float, digits: int = 1) -> str:
@@ -122,8 +127,48 @@ def _estimate(value: float, series: Series, analysis: GammaAnalysis, *, equilibr
     return ChainEstimate(value, error_of_mean(analysis) if known else math.inf, *agreement)
 
 
+def independent_sector_changes(sector: Series, tau_int: float, *, equilibrium_start: bool = False) -> int:
+    """Count the independent changes of an integer Q over all chains.
+
+    At most as many as there were changes, and as independent configurations by τ_int, which excursions that return at
+    once do not shorten. Steps of a random walk are not independent, either: τ_int ≥ 2σ²/E[ΔQ²] − ½ makes 4σ² of them a
+    configuration, and calibration takes two of these for one change. Chains that start from independent draws are laid
+    end to end: one that starts in another sector than where the last one ended is a change, too.
+
+    Example:
+        >>> sectors = np.tile([0, 1, 1, -1], (1000, 1))
+        >>> independent_sector_changes(sectors, np.inf, equilibrium_start=True)
+        2
+    """
+    sector = as_two_dimensional(sector)
+    n_time, n_chains = sector.shape
+    changes = 0
+    squared_jumps = 0.0
+    total = 0.0
+    total_squares = 0.0
+    starts, ends = [], []
+    for block in blocks(sector):
+        jumps = np.diff(block, axis=0)
+        changes += int(np.count_nonzero(jumps))
+        squared_jumps += float(np.sum(jumps**2))
+        total += float(block.sum())
+        total_squares += float(np.sum(block**2))
+        starts.append(block[0])
+        ends.append(block[-1])
+    samples = n_time * n_chains
+    variance = total_squares / samples - (total / samples) ** 2
+    within = min(changes, squared_jumps / (8 * variance), samples / (2 * tau_int)) if changes else 0
+    between = int(np.count_nonzero(np.concatenate(starts)[1:] != np.concatenate(ends)[:-1]))
+    return int(within) + between * equilibrium_start
+
+
 def mean_and_error(
-    series: Series, *, equilibrium_start: bool = False, s_tau: float = 2.0, chains_per_block: int | None = None
+    series: Series,
+    *,
+    sector: Series | None = None,
+    equilibrium_start: bool = False,
+    s_tau: float = 2.0,
+    chains_per_block: int | None = None,
 ) -> ChainEstimate:
     """Mean over all chains and times, with its Γ-method error, R̂ and bulk ESS.
 
@@ -137,6 +182,9 @@ def mean_and_error(
     is still infinite if nothing in the data tells it: one chain that is frozen or unresolved, or several all frozen at
     one value.
 
+    If the series is a moment of an integer that labels sectors, given as `sector`, the error is infinite as well if
+    fewer than 60 independent changes of it were seen: chains that have not seen the rarer sectors underestimate it.
+
     Example:
         >>> noise = np.random.default_rng(0).normal(size=(1000, 8))
         >>> print(mean_and_error(1 + 0.1 * noise))
@@ -149,7 +197,12 @@ def mean_and_error(
     """
     series = as_two_dimensional(series)
     analysis = gamma_method(series, s_tau=s_tau, chains_per_block=chains_per_block)
-    return _estimate(analysis.mean, series, analysis, equilibrium_start=equilibrium_start)
+    estimate = _estimate(analysis.mean, series, analysis, equilibrium_start=equilibrium_start)
+    if sector is None:
+        return estimate
+    changes = independent_sector_changes(sector, analysis.tau.value, equilibrium_start=equilibrium_start)
+    error = estimate.error if changes >= FEWEST_SECTOR_CHANGES else math.inf
+    return replace(estimate, error=error, sector_changes=changes)
 
 
 def ratio_and_error(
