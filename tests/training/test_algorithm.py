@@ -119,6 +119,13 @@ def test_the_target_is_annealed():
     assert float(annealed.target_at(jnp.int32(5)).gamma) == pytest.approx(0.6)
 
 
+def test_a_later_stage_does_not_begin_with_a_collapse():
+    """Its first step has a large number; its averages have seen nothing yet."""
+    later = algorithm(gamma=Knots.linear(0.2, 1.0, 2000))
+    state, _ = run(later, begin(later), 1, first=1500)
+    assert int(state.guard.restored) == 0
+
+
 def test_training_lowers_the_loss():
     learner = algorithm()
     state = begin(learner)

@@ -94,7 +94,9 @@ class Algorithm(eqx.Module):
     def begin(self, trajectory: Trajectory, x: Field) -> TrainState:
         """The state before the first step."""
         zero, none = jnp.zeros((), real_dtype(x)), jnp.zeros((), jnp.int32)
-        guard = Guard(zero, zero, none, none, none, jnp.ones_like(zero), none, zero - jnp.inf)
+        # Averages of later stages begin in the middle of their memory: nothing has collapsed yet.
+        healthy = zero + _HEALTHY
+        guard = Guard(healthy, zero, none, none, none, jnp.ones_like(zero), none, zero - jnp.inf)
         optimiser = self.optimiser.init(_trainable(trajectory))
         # Each with memory of its own, which training uses again.
         mine, good, best, average = (jax.tree.map(_copy, trajectory) for _ in range(4))
