@@ -11,6 +11,7 @@ from scipy.linalg import expm
 from dlhmc.geometry import UnitaryMatrices
 from dlhmc.geometry.unitary import determinant
 from dlhmc.testing.checks import evaluate
+from unoptimised import unoptimised
 
 GROUPS = [(1, False), (2, False), (2, True), (3, False), (3, True), (4, True)]
 ALL = pytest.mark.parametrize(("colors", "special"), GROUPS)
@@ -144,6 +145,25 @@ def test_difference_of_neighbours(colors, special):
     found = evaluate(geometry.difference, x, evaluate(geometry.moved, x, d))
     assert np.abs(found - d).max() < 3e-6
     assert np.abs(evaluate(geometry.difference, x, x)).max() < 3e-6
+
+
+def test_difference_has_a_derivative_where_eigenvalues_meet(x64):
+    geometry = UnitaryMatrices(2, False, ())
+    x, d = haar(geometry, 2), jnp.asarray(momenta(geometry, 2))
+
+    @unoptimised
+    def derivative(x, d):
+        return jax.jvp(lambda d: geometry.difference(x, geometry.moved(x, d)), (jnp.zeros_like(d),), (d,))[1]
+
+    np.testing.assert_allclose(derivative(x, d), d, atol=1e-12)
+
+
+@pytest.mark.parametrize("colors", [1, 2, 3])
+def test_the_centre_is_along_the_unit_matrix(colors):
+    t = np.ones((*SIDES, 1), np.float32)
+    found = matrices(evaluate(geometry_of(colors, False).hermitian, geometry_of(colors, False).central(t)))
+    length = 1 if colors == 1 else np.sqrt(0.5 / colors)
+    np.testing.assert_allclose(found, np.broadcast_to(length * np.eye(colors), found.shape), atol=1e-6)
 
 
 @MOST

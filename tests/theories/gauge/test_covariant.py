@@ -187,6 +187,11 @@ def test_behind_each_moving_link_a_plaquette_of_each_plane_stays(sides):
         _, loops, _, _, before, _ = np.trace(np.asarray(matrices)).real / 2
         assert np.all(loops[mask] == 0)
         np.testing.assert_allclose(before[mask], d - 1, atol=1e-12)
+        # Links of half the size: each loop counts 1/16, with its trace as weight the square of that; U†·U is 1/4.
+        halved = network_of(target)._matrices(0.5 * seen, jnp.zeros((3, *mask.shape, 1)))
+        *_, before, weighted = np.trace(np.asarray(halved)).real / 2
+        np.testing.assert_allclose(before[mask], (d - 1) / 64, atol=1e-12)
+        np.testing.assert_allclose(weighted[mask], (d - 1) / 1024, atol=1e-12)
 
 
 @pytest.mark.slow

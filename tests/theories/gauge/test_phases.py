@@ -13,7 +13,7 @@ from dlhmc.targets.windows import Windows
 from dlhmc.testing import check_stationarity
 from dlhmc.theories.gauge import lattice
 from dlhmc.theories.gauge.architectures import LocalArchitecture
-from dlhmc.theories.gauge.phases import Fibre, OnPhases
+from dlhmc.theories.gauge.phases import Fibre, OnPhases, _nearest_to_minus_one
 from dlhmc.theories.u1.links import as_matrices, plaquettes
 from dlhmc.theories.u1.wilson import U1
 from unoptimised import shaken, unoptimised
@@ -49,7 +49,8 @@ def test_a_window_is_one_of_angles(group):
             turned = determinants[1] - determinants[0] * as_matrices(flux[:3, :3])[0, 0]
             across = [v - fibre.direction() * fibre.along(v) for v in (v, there.v)]
             found = (action - of_angles.sum(0), abs(turned), fibre.along(there.v) - angles.v, across[0] - across[1])
-            return [jnp.abs(part).max(axis=tuple(range(part.ndim - 1))) for part in (*found, there.x - x)]
+            found = (*found, there.log_jacobian - angles.log_jacobian, there.x - x)
+            return [jnp.abs(part).max(axis=tuple(range(part.ndim - 1))) for part in found]
 
         return windows.each(of_window, windows.momenta(momenta), axis=-2)
 
@@ -57,6 +58,11 @@ def test_a_window_is_one_of_angles(group):
     for difference in found:
         np.testing.assert_allclose(difference, 0, atol=1e-11)
     assert np.min(moved) > 0.1
+
+
+def test_the_phase_that_winds_is_the_one_nearest_to_minus_one():
+    w = np.diag(np.exp(1j * np.array([0.3, 2.9, -2.0]))).astype(np.complex64)[..., None]
+    np.testing.assert_allclose(np.abs(unoptimised(_nearest_to_minus_one)(w))[:, 0], [0, 1, 0], atol=1e-5)
 
 
 def test_parameters_are_those_of_the_circle():
