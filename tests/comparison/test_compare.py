@@ -91,6 +91,7 @@ def test_observables_agree_with_exact(finished):
     for entry in finished[1]["entries"]:
         for moment in entry["observables"].values():
             assert abs(moment["z"]) < 4.5
+        assert entry["observables"]["charge_squared"]["sector_changes"] >= 60
 
 
 def test_a_model_that_does_nothing_is_hmc_with_twice_the_forces(finished):
