@@ -24,6 +24,7 @@ from dlhmc.report.page import Table
 from dlhmc.report.plots import mathtext
 from dlhmc.runs.progress import Display
 from dlhmc.theories import catalogue
+from dlhmc.theories.gauge.phases import OnPhases
 
 TARGET = dlhmc.U1((4, 4), beta=2.0)
 AMOUNT = {"chains": 4, "trajectories": 20, "warmup": 10, "start": "cold", "progress": False}
@@ -345,3 +346,11 @@ def test_tiny_is_what_the_command_line_runs():
     assert {name: TINY[name] for name in ("chains", "trajectories", "warmup", "start")} == {
         name: AMOUNT[name] for name in ("chains", "trajectories", "warmup", "start")
     }
+
+
+def test_training_goes_through_all_stages_of_an_architecture():
+    """Two steps for angles, in which γ rises, and two for U(2)."""
+    target = dlhmc.wilson("u2", (4, 4), 4.0)
+    trained = dlhmc.train(target, "local", steps=4, chains=8, burn_in=1, gamma=0.5, progress=False)
+    np.testing.assert_allclose(trained.data["gamma"], [0.5, 1, 1, 1])
+    assert isinstance(trained.trajectory.inside, OnPhases)

@@ -1,5 +1,7 @@
 """Layers of U(1) on phases of U(N): the action that they see is that of the matrices, and faults are found."""
 
+import dataclasses
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -71,6 +73,37 @@ def test_parameters_are_those_of_the_circle():
     of_phases = build_trajectory(wilson("u2", (16, 16), 10.0), "local", hidden=(4,), window=4)
     assert isinstance(of_phases.inside, OnPhases)
     assert eqx.tree_equal(of_angles.inside, of_phases.inside.inside)
+
+
+def test_windows_on_phases_grow():
+    target = wilson("u2", (9, 9), 10.0)
+    small, large = (LocalArchitecture(2, 0.5, hidden=(4,), window=block, heads="phases") for block in (3, 5))
+    trained = unoptimised(lambda key: small.build(target, key))(jax.random.key(0))
+    wanted = eqx.filter_eval_shape(lambda: large.build(target, jax.random.key(0)))
+    grown = large.grown(trained, target)
+    assert jax.tree.map(jnp.shape, eqx.filter(grown, eqx.is_array)) == jax.tree.map(
+        jnp.shape, eqx.filter(wanted, lambda leaf: hasattr(leaf, "shape"))
+    )
+    assert grown.block == 5
+    windows = [stage.architecture.window for stage in dataclasses.replace(large, window=8).stages(target)]
+    assert windows == [6, 8, 8]
+
+
+@pytest.mark.parametrize("sides", [(3, 5), (5, 3), (3, 3)])
+def test_windows_without_a_rim_are_refused_wherever_the_layers_come_from(sides):
+    layers = on_phases(wilson("u2", (5, 5), 4.0), 0.1)
+    kernel = DLHMC(wilson("u2", sides, 4.0), layers)
+    x = kernel.target.start(jax.random.key(0), "hot", 2, jnp.dtype(jnp.float32))
+    with pytest.raises(UserError, match=r"^A window of 3 cells on phases needs a lattice of 4 or more a side"):
+        kernel.step(jax.random.key(1), kernel.init(x))
+
+
+def test_groups_without_a_charge_have_no_phases():
+    layers = on_phases(wilson("u2", (5, 5), 4.0), 0.1)
+    kernel = DLHMC(wilson("su2", (5, 5), 4.0), layers)
+    x = kernel.target.start(jax.random.key(0), "hot", 2, jnp.dtype(jnp.float32))
+    with pytest.raises(TypeError, match=r"of U\(N\) in two dimensions"):
+        kernel.step(jax.random.key(1), kernel.init(x))
 
 
 @pytest.mark.parametrize(

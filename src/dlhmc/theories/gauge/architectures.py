@@ -38,6 +38,13 @@ def _has_phases(target: "Target") -> bool:
     return wilson_coupling(guide) is not None and guide.has_charge
 
 
+def _angles(target: "Target") -> "Target":
+    """The theory of angles that a phase is one of."""
+    from dlhmc.theories.u1.wilson import U1
+
+    return U1(target.sides, _frequency(target, "phases") ** 2)  # type: ignore[attr-defined]
+
+
 def default_window(sides: tuple[int, ...], root: float) -> int:
     """That with which the sector changes most often, in all windows together.
 
@@ -103,12 +110,10 @@ class LocalArchitecture(Architecture):
 
         Networks on phases begin as those of U(1), where a window leaves its sector in one way only.
         """
-        from dlhmc.theories.u1.wilson import U1
-
         last = self.window or 2
         if self.heads == "phases":
-            angles = U1(target.sides, _frequency(target, "phases") ** 2)  # type: ignore[attr-defined]
-            return [Stage(dataclasses.replace(self, heads="plaquettes"), angles, 1.0), Stage(self, target, 1.0)]
+            of_angles = dataclasses.replace(self, heads="plaquettes").stages(_angles(target))
+            return [*of_angles, Stage(self, target, 1.0)]
         grows = self.heads == "plaquettes" and last > _LEARNS_AT_ONCE
         blocks = range(last, _LEARNS_AT_ONCE - 2, -_GROWTH) if grows else [last]
 
@@ -133,7 +138,10 @@ class LocalArchitecture(Architecture):
 
         layers: Any = trained
         if self.heads == "phases":
-            return layers if isinstance(layers.inside, OnPhases) else Local(OnPhases(layers.inside), layers.block)
+            inside = layers.inside.inside if isinstance(layers.inside, OnPhases) else layers.inside
+            of_angles = dataclasses.replace(self, heads="plaquettes")
+            wanted: Any = of_angles.grown(Local(inside, layers.block), _angles(target))
+            return Local(OnPhases(wanted.inside), wanted.block)
         return layers if layers.block == self.window else layers.grown(target.guide(), self.window)
 
     def build(self, target: "Target", key: Any) -> "Trajectory":

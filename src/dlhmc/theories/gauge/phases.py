@@ -21,6 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Complex, Float, Key
 
+from dlhmc.errors import UserError
 from dlhmc.geometry.contract import Field, Momentum
 from dlhmc.geometry.unitary import Matrices, UnitaryMatrices, adjoint, eigenvectors, multiply
 from dlhmc.layers.contract import Phase, Trajectory
@@ -81,12 +82,15 @@ class Fibre(eqx.Module):
         """The fibre of x."""
         if not isinstance(target, Window):
             raise TypeError("these layers act in windows: put them into Local")
-        if wilson_coupling(target.whole) is None:
-            raise TypeError("layers on phases are for the Wilson action")
+        whole: Any = target.whole
+        if wilson_coupling(whole) is None or not whole.has_charge:
+            raise TypeError("layers on phases are for the Wilson action of U(N) in two dimensions")
         links, block = target.embed(x), target.layout.block
+        if min(target.layout.patch) <= block:
+            # Its rim would be links that move, or none at all.
+            raise UserError(f"A window of {block} cells on phases needs a lattice of {block + 1} or more a side.")
         vectors = _carried_everywhere(_nearest_to_minus_one(cls.enclosed(links, block)), links)
         z = _diagonal(links, vectors)
-        whole: Any = target.whole
         patch_sides = (links.shape[3], links.shape[4])
         # Half of the curvature along a generator is β/N of its norm.
         strength = (whole.stiffness() / whole.geometry.norm).astype(z.real.dtype)
