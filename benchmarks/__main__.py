@@ -9,7 +9,7 @@ import tyro
 from rich.console import Console
 
 from dlhmc.errors import UserError
-from dlhmc.machine.compilation import use_cache
+from dlhmc.run.compilation import use_cache
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -20,12 +20,12 @@ from rich.markdown import Markdown
 from benchmarks import fermion_bench, gauge_bench, network_bench
 from benchmarks.chunks import sampling_chunk
 from benchmarks.stopwatch import Contestant, fastest
+from dlhmc import tables
 from dlhmc.errors import UserError
 from dlhmc.kernels import DLHMC, HMC, Exact, Kernel
 from dlhmc.numerics import trig
-from dlhmc.runs.sampling import Sampler
-from dlhmc.runs.settings import SampleAmounts
-from dlhmc.storage import tables
+from dlhmc.run.sampling import Sampler
+from dlhmc.run.settings import SampleAmounts
 from dlhmc.targets.contract import ExactDraws
 from dlhmc.theories.gauge.architectures import LocalArchitecture
 from dlhmc.theories.u1.draws import U1Draws

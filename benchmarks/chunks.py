@@ -8,12 +8,12 @@ import numpy as np
 from dlhmc import training
 from dlhmc.layers import Trajectory
 from dlhmc.numerics.leaves import integer, leaf, on_host
-from dlhmc.runs import engine
-from dlhmc.runs.loop import PLAIN, ExecutionOptions
-from dlhmc.runs.sampling import Sampler
-from dlhmc.runs.sampling import prepare as prepare_sampling
-from dlhmc.runs.settings import SampleAmounts, TrainAmounts
-from dlhmc.runs.training import prepare as prepare_training
+from dlhmc.run import engine
+from dlhmc.run.loop import PLAIN, ExecutionOptions
+from dlhmc.run.sampling import Sampler
+from dlhmc.run.sampling import prepare as prepare_sampling
+from dlhmc.run.settings import SampleAmounts, TrainAmounts
+from dlhmc.run.training import prepare as prepare_training
 
 
 def sampling_chunk(sampler: Sampler, amounts: SampleAmounts, options: ExecutionOptions = PLAIN) -> Callable[[], None]:

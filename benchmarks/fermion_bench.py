@@ -10,9 +10,9 @@ import jax.numpy as jnp
 from rich.console import Console
 
 from benchmarks.stopwatch import Contestant, fastest
+from dlhmc import tables
 from dlhmc.api.building import build_trajectory
 from dlhmc.kernels import DLHMC, HMC, Kernel
-from dlhmc.storage import tables
 from dlhmc.theories.schwinger.schwinger import Schwinger
 
 SIDES = (8, 16, 24, 32)

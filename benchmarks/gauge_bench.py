@@ -21,11 +21,11 @@ from jaxtyping import Array, Float
 from rich.console import Console
 
 from benchmarks.stopwatch import Contestant, fastest
+from dlhmc import tables
 from dlhmc.errors import UserError
 from dlhmc.geometry.contract import Momentum
 from dlhmc.kernels import HMC, Kernel
-from dlhmc.machine.compilation import use_cache
-from dlhmc.storage import tables
+from dlhmc.run.compilation import use_cache
 from dlhmc.theories.gauge.groups import Group
 from dlhmc.theories.gauge.heatbath import HeatBath
 from dlhmc.theories.gauge.lattice import Links, planes

@@ -11,13 +11,13 @@ import numpy as np
 
 from benchmarks.chunks import sampling_chunk
 from benchmarks.stopwatch import Contestant, fastest
+from dlhmc import tables
 from dlhmc.kernels import DLHMC
 from dlhmc.numerics.leaves import integer, on_host
 from dlhmc.plans.training import TrainPlan
-from dlhmc.runs import training
-from dlhmc.runs.sampling import Sampler
-from dlhmc.runs.settings import SampleAmounts
-from dlhmc.storage import tables
+from dlhmc.run import training
+from dlhmc.run.sampling import Sampler
+from dlhmc.run.settings import SampleAmounts
 from dlhmc.training import Inputs, advance
 
 

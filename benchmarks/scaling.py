@@ -21,11 +21,11 @@ from rich.markdown import Markdown
 from benchmarks.chunks import sampling_chunk, training_chunk
 from benchmarks.stopwatch import Contestant, fastest
 from dlhmc.errors import UserError
-from dlhmc.machine.processes import Membership, join
 from dlhmc.plans.sampling import SamplePlan
 from dlhmc.plans.training import TrainPlan
-from dlhmc.runs.loop import ExecutionOptions
-from dlhmc.storage.tables import markdown
+from dlhmc.run.loop import ExecutionOptions
+from dlhmc.run.processes import Membership, join
+from dlhmc.tables import markdown
 
 Work = Literal["sampling", "training"]
 Kind = Literal["processes", "devices"]

@@ -36,9 +36,9 @@ from dlhmc.report.costs import cost_table
 from dlhmc.report.page import Picture
 from dlhmc.report.sampling import SampledRun, sampling_picture, sampling_table
 from dlhmc.report.training import training_pictures
-from dlhmc.results.samples import load_samples
-from dlhmc.runs.directory import run_kind
-from dlhmc.runs.loop import ExecutionOptions
+from dlhmc.run.directory import run_kind
+from dlhmc.run.loop import ExecutionOptions
+from dlhmc.run.samples import load_samples
 from dlhmc.theories.u1.wilson import U1
 
 SAMPLE: dict[str, Any] = {

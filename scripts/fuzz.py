@@ -42,6 +42,7 @@ from dlhmc.comparison import table
 from dlhmc.comparison.results import Entry, Quantity, Results, to_json
 from dlhmc.comparison.streams import Streams
 from dlhmc.errors import UserError
+from dlhmc.files import fingerprint, sealed, write_arrays
 from dlhmc.models.model import Model, describe, save
 from dlhmc.numerics.leaves import by_name, digest
 from dlhmc.plans.comparing import ComparePlan
@@ -50,13 +51,12 @@ from dlhmc.plans.training import TrainPlan
 from dlhmc.report.command import build_page
 from dlhmc.report.compared import ComparedRun
 from dlhmc.report.curves import read_curves
-from dlhmc.runs.checkpoint import Checkpoints
-from dlhmc.runs.directory import RunDirectory, manifest, write_json
-from dlhmc.runs.history import History, _plain
-from dlhmc.runs.metrics import MetricsFile
-from dlhmc.runs.sampling import require_history
+from dlhmc.run.checkpoint import Checkpoints
+from dlhmc.run.directory import RunDirectory, manifest, write_json
+from dlhmc.run.history import History, _plain
+from dlhmc.run.metrics import MetricsFile
+from dlhmc.run.sampling import require_history
 from dlhmc.settings import read_table, to_toml
-from dlhmc.storage.files import fingerprint, sealed, write_arrays
 from dlhmc.studies.study import StudyPlan
 from dlhmc.theories import registry
 from dlhmc.theories.gauge import files as gauge

@@ -11,10 +11,10 @@ from typing import Any
 
 from rich.console import Console
 
+from dlhmc.files import parse_json, read_text
 from dlhmc.models.model import Model, describe, save
 from dlhmc.plans.sampling import SamplePlan
 from dlhmc.plans.training import TrainPlan
-from dlhmc.storage.files import parse_json, read_text
 from dlhmc.theories.u1.theory import U1Theory
 
 BETAS = (2.0, 3.0, 4.0, 5.0, 6.0, 7.0)

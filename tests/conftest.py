@@ -17,7 +17,7 @@ os.environ.setdefault(
 import jax
 import pytest
 
-from dlhmc.machine.memory import give_back_what_is_free
+from dlhmc.run.memory import give_back_what_is_free
 
 # Another program that reads gauge files is not everywhere: `make test-readers` installs it.
 collect_ignore = [] if "DLHMC_READERS" in os.environ else ["readers"]

@@ -13,9 +13,9 @@ SOURCE = TESTS.parent / "src" / "dlhmc"
 #: from the lowest to the highest; those in one line may know each other
 ROOMS = (
     ("errors", "names"),
-    ("storage",),
+    ("files", "tables", "machine"),
     ("settings",),
-    ("machine", "numerics"),
+    ("numerics",),
     ("geometry",),
     ("targets",),
     ("networks",),
@@ -25,9 +25,8 @@ ROOMS = (
     ("statistics",),
     ("testing",),
     ("models",),
-    ("runs",),
+    ("run",),
     ("comparison",),
-    ("results",),
     ("plans",),
     ("report",),
     ("studies",),

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from dlhmc.kernels import DLHMC, HMC, Alternating, Exact, Info, Kernel, State
     from dlhmc.layers import Affine, Circle, Layer, LayerStack, LeapfrogLayer, Phase, PositionRule, Shift, Trajectory
     from dlhmc.networks import SQT, Dense, Linear, Network, Zeta
-    from dlhmc.results.interoperability import to_arviz, to_blackjax, to_pyerrors
-    from dlhmc.results.measuring import measure
-    from dlhmc.results.samples import Measurements, Samples
+    from dlhmc.run.interoperability import to_arviz, to_blackjax, to_pyerrors
+    from dlhmc.run.measuring import measure
+    from dlhmc.run.samples import Measurements, Samples
     from dlhmc.targets import Moment, Symmetry, Target
     from dlhmc.theories.catalogue import *  # noqa: F403
     from dlhmc.training import Knots, Schedule, Transition, jump_loss
@@ -44,9 +44,9 @@ _HOME = {
         *("Affine", "Circle", "Layer", "LayerStack", "LeapfrogLayer", "Phase", "PositionRule", "Shift", "Trajectory"),
     ),
     "networks": ("SQT", "Dense", "Linear", "Network", "Zeta"),
-    "results.interoperability": ("to_arviz", "to_blackjax", "to_pyerrors"),
-    "results.measuring": ("measure",),
-    "results.samples": ("Measurements", "Samples"),
+    "run.interoperability": ("to_arviz", "to_blackjax", "to_pyerrors"),
+    "run.measuring": ("measure",),
+    "run.samples": ("Measurements", "Samples"),
     "targets": ("Moment", "Symmetry", "Target"),
     "training": ("Knots", "Schedule", "Transition", "jump_loss"),
 }

@@ -21,7 +21,7 @@ import tomli_w
 from msgspec import Meta
 
 from dlhmc.errors import Setting, UserError
-from dlhmc.storage.files import read_text
+from dlhmc.files import read_text
 
 T = TypeVar("T")
 S = TypeVar("S", bound="Settings")

@@ -22,7 +22,7 @@ from dlhmc.errors import ExitCode, UserError
 from dlhmc.report.command import build_page
 from dlhmc.report.page import Table
 from dlhmc.report.plots import mathtext
-from dlhmc.runs.progress import Display
+from dlhmc.run.progress import Display
 from dlhmc.theories import catalogue
 from dlhmc.theories.gauge.phases import OnPhases
 
@@ -158,7 +158,7 @@ def test_in_a_notebook(monkeypatch):
         def update(self, bundle, raw):
             shown.append(bundle)
 
-    monkeypatch.setattr("dlhmc.runs.progress._notebook_output", Handle)
+    monkeypatch.setattr("dlhmc.run.progress._notebook_output", Handle)
     console = Console(force_jupyter=True)
     with Display(console, "hmc", 10).running(0) as display:
         display.update(4, "a < b")

@@ -20,8 +20,8 @@ from dlhmc.comparison.table import markdown
 from dlhmc.errors import ExitCode, UserError
 from dlhmc.geometry.flat import FlatSpace
 from dlhmc.kernels import HMC, Exact, Info, Kernel
-from dlhmc.runs.directory import Place, run_kind
-from dlhmc.runs.loop import ExecutionOptions
+from dlhmc.run.directory import Place, run_kind
+from dlhmc.run.loop import ExecutionOptions
 from dlhmc.settings import read_table
 from dlhmc.targets import Moment, Target
 from dlhmc.theories.contract import Rivals

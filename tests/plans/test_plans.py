@@ -6,7 +6,7 @@ import pytest
 from dlhmc.errors import UserError
 from dlhmc.plans.sampling import SamplePlan
 from dlhmc.plans.training import TrainPlan
-from dlhmc.runs.settings import SampleAmounts
+from dlhmc.run.settings import SampleAmounts
 from dlhmc.settings import read_table, to_toml
 
 

@@ -7,8 +7,8 @@ import numpy as np
 
 from dlhmc.comparison.command import RESULTS
 from dlhmc.comparison.results import Entry, Quantity, Results, to_json
-from dlhmc.runs.directory import RunDirectory, new_run, write_json
-from dlhmc.storage.files import fingerprint, write_arrays
+from dlhmc.files import fingerprint, write_arrays
+from dlhmc.run.directory import RunDirectory, new_run, write_json
 
 CHAINS, ROWS = 4, 60
 

@@ -17,7 +17,7 @@ from dlhmc.errors import ExitCode, UserError
 from dlhmc.report.command import build_page
 from dlhmc.report.compared import ComparedRun
 from dlhmc.report.figures import grouped
-from dlhmc.runs.directory import RunDirectory, new_run
+from dlhmc.run.directory import RunDirectory, new_run
 from dlhmc.settings import read_table, to_toml
 from dlhmc.studies.command import planned, resume
 from dlhmc.studies.study import StudyPlan

@@ -14,7 +14,7 @@ from dlhmc.comparison.settings import CompareSettings
 from dlhmc.errors import UserError
 from dlhmc.kernels import Kernel
 from dlhmc.names import Scheme
-from dlhmc.runs.directory import Place
+from dlhmc.run.directory import Place
 from dlhmc.settings import hints_of, require_known
 from dlhmc.targets import Target
 from dlhmc.theories import registry

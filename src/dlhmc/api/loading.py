@@ -8,9 +8,9 @@ from dlhmc.errors import UserError
 from dlhmc.kernels import DLHMC
 from dlhmc.layers import Trajectory
 from dlhmc.models.model import Model
-from dlhmc.results.export import read
-from dlhmc.results.samples import Measurements, Samples, load_samples
-from dlhmc.runs.directory import run_kind
+from dlhmc.run.directory import run_kind
+from dlhmc.run.export import read
+from dlhmc.run.samples import Measurements, Samples, load_samples
 from dlhmc.targets import Target
 
 

@@ -11,9 +11,9 @@ import jax.numpy as jnp
 from rich.console import Console
 
 from dlhmc.errors import ExitCode, UserError
-from dlhmc.runs.directory import Place
-from dlhmc.runs.loop import ExecutionOptions
-from dlhmc.runs.progress import Callback
+from dlhmc.run.directory import Place
+from dlhmc.run.loop import ExecutionOptions
+from dlhmc.run.progress import Callback
 
 #: True for a live line, a bar in a notebook; False for nothing; a function gets (done, total, figures in words)
 Progress: TypeAlias = bool | Callback

@@ -13,13 +13,13 @@ from dlhmc.api.running import Progress, conclude, is_double, place_for, shown
 from dlhmc.errors import ExitCode, UserError
 from dlhmc.kernels import Kernel
 from dlhmc.names import Start
-from dlhmc.results.samples import Samples, dataset
-from dlhmc.runs import sampling
-from dlhmc.runs.configurations import Given, start_from, start_from_file
-from dlhmc.runs.describe import describe_kernel, fingerprint
-from dlhmc.runs.engine import Measured, Measurements
-from dlhmc.runs.sampling import Sampler, settled_start
-from dlhmc.runs.settings import SampleAmounts
+from dlhmc.run import sampling
+from dlhmc.run.configurations import Given, start_from, start_from_file
+from dlhmc.run.describe import describe_kernel, fingerprint
+from dlhmc.run.engine import Measured, Measurements
+from dlhmc.run.samples import Samples, dataset
+from dlhmc.run.sampling import Sampler, settled_start
+from dlhmc.run.settings import SampleAmounts
 from dlhmc.settings import merged
 from dlhmc.targets.contract import Observable
 from dlhmc.testing import check_observable

@@ -20,9 +20,9 @@ from dlhmc.models.architecture import Architecture, Stage
 from dlhmc.names import Start
 from dlhmc.networks import NetworkFactory
 from dlhmc.plans.training import ObjectiveSettings, adam, annealings, built
-from dlhmc.runs import training
-from dlhmc.runs.describe import describe_target, fingerprint
-from dlhmc.runs.settings import OptimiserSettings, TrainAmounts
+from dlhmc.run import training
+from dlhmc.run.describe import describe_target, fingerprint
+from dlhmc.run.settings import OptimiserSettings, TrainAmounts
 from dlhmc.settings import merged
 from dlhmc.targets import Target
 from dlhmc.theories import registry

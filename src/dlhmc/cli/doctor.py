@@ -10,8 +10,8 @@ import jax
 from rich.console import Console
 from rich.table import Table
 
-from dlhmc.machine.compilation import kept_in
-from dlhmc.runs.directory import versions
+from dlhmc.run.compilation import kept_in
+from dlhmc.run.directory import versions
 from dlhmc.testing import check_stationarity
 from dlhmc.theories import registry
 

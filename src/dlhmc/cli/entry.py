@@ -10,7 +10,7 @@ from dlhmc.cli.commands import commands
 from dlhmc.cli.options import Compiling
 from dlhmc.cli.parsing import advice, parse
 from dlhmc.errors import ExitCode, UserError
-from dlhmc.machine.memory import use_one_pool
+from dlhmc.run.memory import use_one_pool
 
 _NO_MEMORY = "there is not enough memory: take fewer --chains or a smaller target; --dry-run tells what it needs"
 
@@ -26,7 +26,7 @@ def main() -> None:
         traceback.print_exc()
         code = ExitCode.WRONG
     if "jax" in sys.modules:
-        from dlhmc.machine.processes import leave
+        from dlhmc.run.processes import leave
 
         leave(code)
     sys.exit(code)
@@ -53,8 +53,8 @@ def run(arguments: list[str]) -> int:
     except Exception as error:
         if "jax" not in sys.modules:
             raise
-        from dlhmc.machine.memory import is_exhausted
-        from dlhmc.machine.processes import lost_another
+        from dlhmc.run.memory import is_exhausted
+        from dlhmc.run.processes import lost_another
 
         if is_exhausted(error):
             _complain(_NO_MEMORY)
@@ -96,7 +96,7 @@ def _which_process() -> str:
         return ""
     import jax
 
-    from dlhmc.machine.processes import several
+    from dlhmc.run.processes import several
 
     return f" (process {jax.process_index()})" if several() else ""
 

@@ -77,8 +77,8 @@ class Export:
 
     def __call__(self) -> ExitCode:
         """Run the command."""
-        from dlhmc.results.export import require_format
-        from dlhmc.results.samples import load_samples
+        from dlhmc.run.export import require_format
+        from dlhmc.run.samples import load_samples
 
         if self.format is not None:
             samples = load_samples(self.directory)
@@ -153,8 +153,8 @@ class Measure(Compiling):
 
     def __call__(self) -> ExitCode:
         """Run the command."""
-        from dlhmc.results.export import require_format
-        from dlhmc.results.measuring import measure_file, measure_files
+        from dlhmc.run.export import require_format
+        from dlhmc.run.measuring import measure_file, measure_files
 
         if not self.files:
             raise UserError("There is nothing to measure: give a file.")
@@ -223,7 +223,7 @@ class Doctor(Compiling):
                 print_json(rounding)
             return code
         from dlhmc.cli.doctor import examine, show
-        from dlhmc.machine.processes import is_first, join
+        from dlhmc.run.processes import is_first, join
 
         join()  # the other processes of a batch job, if it is one
         findings = examine()

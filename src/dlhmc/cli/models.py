@@ -6,8 +6,8 @@ from rich.console import Console
 from rich.table import Table
 
 from dlhmc.models.model import Model, shipped
-from dlhmc.runs.describe import target_in_words
-from dlhmc.runs.summary import shown_time
+from dlhmc.run.describe import target_in_words
+from dlhmc.run.summary import shown_time
 
 
 def describe() -> dict[str, dict[str, Any]]:

@@ -13,7 +13,7 @@ from dlhmc.settings import Advanced, OfMachine, What
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from dlhmc.runs.loop import ExecutionOptions
+    from dlhmc.run.loop import ExecutionOptions
 
 
 #: a switch that can only be turned on
@@ -29,7 +29,7 @@ class Compiling:
 
     def set_cache(self) -> None:
         """Use what earlier commands have compiled, or not."""
-        from dlhmc.machine.compilation import use_cache, use_no_cache
+        from dlhmc.run.compilation import use_cache, use_no_cache
 
         use_no_cache() if self.no_cache else use_cache()
 
@@ -55,14 +55,14 @@ class Quietable(Compiling):
 
     def begin(self) -> "ExecutionOptions":
         """How to run."""
-        from dlhmc.runs.loop import ExecutionOptions
+        from dlhmc.run.loop import ExecutionOptions
 
         return ExecutionOptions(quiet=self.hushed)
 
     def conclude(self, code: ExitCode, directory: Path) -> ExitCode:
         """Print the results of a finished run, if asked to."""
         if self.json and code in (ExitCode.OK, ExitCode.ALARM):
-            from dlhmc.machine.processes import is_first
+            from dlhmc.run.processes import is_first
 
             if is_first():
                 print_json(show_run(directory, console(quiet=True)))
@@ -86,7 +86,7 @@ class NewRun(Quietable):
         out = self.out or plan.default_directory
         if not self.dry_run:
             return self.conclude(self.run(plan, out), out)
-        from dlhmc.runs.directory import RunDirectory
+        from dlhmc.run.directory import RunDirectory
 
         RunDirectory(out).refuse_if_taken()
         settings = "\n".join(f"{name:>20} = {value}" for name, value in plan.table().items())
@@ -128,9 +128,9 @@ class LongRun(Quietable):
 
     def begin(self) -> "ExecutionOptions":
         """Join the other processes, if there are any, and say how to run."""
-        from dlhmc.machine.processes import Membership, join
-        from dlhmc.runs.loop import ExecutionOptions
-        from dlhmc.runs.progress import parse_duration
+        from dlhmc.run.loop import ExecutionOptions
+        from dlhmc.run.processes import Membership, join
+        from dlhmc.run.progress import parse_duration
 
         limit = None if self.time_limit is None else parse_duration(self.time_limit)
         join(Membership(self.coordinator, self.process_id, self.num_processes))

@@ -31,8 +31,8 @@ def print_json(content: object) -> None:
 def show_run(directory: Path, console: "Console") -> dict[str, Any]:
     """Show the results of a run of any kind, and return them."""
     from dlhmc.comparison import command
-    from dlhmc.runs import sampling, training
-    from dlhmc.runs.directory import run_kind
+    from dlhmc.run import sampling, training
+    from dlhmc.run.directory import run_kind
     from dlhmc.studies import command as study
 
     known: dict[str, Any] = {

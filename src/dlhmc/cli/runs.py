@@ -116,7 +116,7 @@ class Resume(LongRun):
 
     def __call__(self) -> ExitCode:
         """Run the command."""
-        from dlhmc.runs.directory import run_kind
+        from dlhmc.run.directory import run_kind
         from dlhmc.studies import command as study
 
         kind = run_kind(self.directory)

@@ -28,18 +28,18 @@ from dlhmc.comparison.race import Runner, race, scalars
 from dlhmc.comparison.results import Results, evaluate, from_json, to_json
 from dlhmc.comparison.settings import CompareSettings
 from dlhmc.errors import ExitCode, UserError
+from dlhmc.files import fingerprint, write_whole
 from dlhmc.geometry.contract import Field
 from dlhmc.kernels import HMC, Exact, Kernel
 from dlhmc.numerics.leaves import integer
-from dlhmc.runs import describe
-from dlhmc.runs.directory import Place, RunDirectory, open_run, read_json, run_directory, write_json
-from dlhmc.runs.engine import begin
-from dlhmc.runs.interruption import Interruption, watch_signals
-from dlhmc.runs.loop import PLAIN, ExecutionOptions
-from dlhmc.runs.needs import find_needs, in_bytes, require_room, show_needs
-from dlhmc.runs.progress import Display
+from dlhmc.run import describe
+from dlhmc.run.directory import Place, RunDirectory, open_run, read_json, run_directory, write_json
+from dlhmc.run.engine import begin
+from dlhmc.run.interruption import Interruption, watch_signals
+from dlhmc.run.loop import PLAIN, ExecutionOptions
+from dlhmc.run.needs import find_needs, in_bytes, require_room, show_needs
+from dlhmc.run.progress import Display
 from dlhmc.settings import merged
-from dlhmc.storage.files import fingerprint, write_whole
 from dlhmc.targets import Target
 from dlhmc.theories.contract import Rivals
 

@@ -13,7 +13,7 @@ from dlhmc.geometry.contract import Field
 from dlhmc.kernels import DLHMC, HMC, Alternating, Exact, Kernel
 from dlhmc.names import Scheme
 from dlhmc.numerics.leaves import integer, leaf
-from dlhmc.runs.engine import Schedule, advance, begin, begin_at
+from dlhmc.run.engine import Schedule, advance, begin, begin_at
 from dlhmc.targets.contract import ExactDraws, Target
 
 #: HMC; the same with a theory's hand-made moves; independent configurations; learned ones and all others

@@ -23,10 +23,10 @@ from dlhmc.comparison.contestants import Contestant, Kind
 from dlhmc.comparison.streams import Streams
 from dlhmc.geometry.contract import Field
 from dlhmc.numerics.leaves import integer, leaf
-from dlhmc.runs.engine import Schedule, advance, begin_at, told
-from dlhmc.runs.interruption import Interruption
-from dlhmc.runs.progress import Display
-from dlhmc.runs.summary import IN_EVERY_SUMMARY
+from dlhmc.run.engine import Schedule, advance, begin_at, told
+from dlhmc.run.interruption import Interruption
+from dlhmc.run.progress import Display
+from dlhmc.run.summary import IN_EVERY_SUMMARY
 from dlhmc.statistics import (
     AutocorrelationTime,
     Estimate,

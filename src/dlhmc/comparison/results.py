@@ -12,8 +12,8 @@ from dlhmc.comparison.contestants import Kind
 from dlhmc.comparison.race import Runner, relative_pace
 from dlhmc.comparison.settings import CompareSettings
 from dlhmc.errors import UserError
-from dlhmc.runs.describe import describe_target
-from dlhmc.runs.summary import compared, time_entry
+from dlhmc.run.describe import describe_target
+from dlhmc.run.summary import compared, time_entry
 from dlhmc.settings import converted
 from dlhmc.statistics import Estimate, integrated_autocorrelation_time, mean_and_error, split_rhat
 from dlhmc.statistics.autocorrelation import ONE_SIDED_SIGMA
@@ -154,7 +154,7 @@ class Entry:
 class Results:
     """All of a comparison."""
 
-    #: as `dlhmc.runs.describe.describe_target` gives it
+    #: as `dlhmc.run.describe.describe_target` gives it
     target: Mapping[str, Any]
     chains: Annotated[int, Meta(ge=1, le=10**7)]
     precision: Finite

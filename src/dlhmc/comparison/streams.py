@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dlhmc.storage.files import write_arrays
+from dlhmc.files import write_arrays
 
 
 class Streams:

@@ -9,12 +9,12 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from dlhmc import tables
 from dlhmc.comparison.results import NOTHING, Entry, Mean, Quantity, Results, Time, work_of
-from dlhmc.runs.describe import known_theory, symbol, target_in_words
-from dlhmc.runs.summary import shown_mean
+from dlhmc.run.describe import known_theory, symbol, target_in_words
+from dlhmc.run.summary import shown_mean
 from dlhmc.statistics import format_uncertainty
-from dlhmc.storage import tables
-from dlhmc.storage.tables import plain, superscript
+from dlhmc.tables import plain, superscript
 from dlhmc.theories.contract import Theory
 
 LEGEND = (

@@ -16,12 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dlhmc.errors import Setting, UserError
+from dlhmc.files import Archive, fingerprint, parse_json, read_text, unsealed, write_arrays
 from dlhmc.kernels import DLHMC
 from dlhmc.layers import Trajectory
 from dlhmc.models.architecture import Architecture
 from dlhmc.numerics.leaves import by_name, digest
 from dlhmc.settings import converted, hints_of, shown
-from dlhmc.storage.files import Archive, fingerprint, parse_json, read_text, unsealed, write_arrays
 from dlhmc.targets import Target
 from dlhmc.theories import registry
 from dlhmc.theories.contract import TargetSettings

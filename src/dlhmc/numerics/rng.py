@@ -17,8 +17,8 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int, Key, UInt32
 
-from dlhmc.machine.devices import first_chain
 from dlhmc.numerics import trig
+from dlhmc.numerics.devices import first_chain
 
 Shape = tuple[int, ...]
 F = TypeVar("F", bound=Callable[..., Any])

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dlhmc.comparison.contestants import Contestant, Tuned
     from dlhmc.comparison.results import Results
     from dlhmc.errors import ExitCode
-    from dlhmc.runs.loop import ExecutionOptions
+    from dlhmc.run.loop import ExecutionOptions
     from dlhmc.targets import Target
 
 
@@ -111,8 +111,8 @@ class ComparePlan(Plan):
 
         from dlhmc.comparison import table
         from dlhmc.comparison.command import compare
-        from dlhmc.runs.directory import Place, RunDirectory
-        from dlhmc.runs.loop import PLAIN
+        from dlhmc.run.directory import Place, RunDirectory
+        from dlhmc.run.loop import PLAIN
 
         options = options or PLAIN
         RunDirectory(path).refuse_if_taken()

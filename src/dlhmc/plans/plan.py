@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from dlhmc.errors import ExitCode
     from dlhmc.models.model import Model
-    from dlhmc.runs.loop import ExecutionOptions, Work
+    from dlhmc.run.loop import ExecutionOptions, Work
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Plan:
     @classmethod
     def reopened(cls, path: Path) -> Self:
         """The plan of an earlier run."""
-        from dlhmc.runs.directory import open_run, require_rebuildable
+        from dlhmc.run.directory import open_run, require_rebuildable
 
         directory, table = open_run(cls.kind, path)
         require_rebuildable(cls.kind, table, path)

@@ -10,7 +10,7 @@ from dlhmc.errors import Setting, UserError
 from dlhmc.names import Scheme
 from dlhmc.plans.plan import LongPlan
 from dlhmc.plans.tables import absolute
-from dlhmc.runs.settings import SampleAmounts
+from dlhmc.run.settings import SampleAmounts
 from dlhmc.settings import Advanced, Amount, Count, Positive, Settings
 from dlhmc.theories.contract import Moves, Occasional, Theory
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from dlhmc.errors import ExitCode
-    from dlhmc.runs.loop import ExecutionOptions
-    from dlhmc.runs.sampling import Sampler, Sampling
+    from dlhmc.run.loop import ExecutionOptions
+    from dlhmc.run.sampling import Sampler, Sampling
 
 _KERNELS = ("hmc", "exact", "dlhmc")
 _FIRST_GUESS_OF_STEP_SIZE = 0.1
@@ -97,9 +97,9 @@ class SamplePlan(LongPlan):
         """Target and kernel, in the precision that JAX is set to, and the files that they come from."""
         from dlhmc.kernels import HMC, Alternating, Exact, Kernel
         from dlhmc.models.model import Model
-        from dlhmc.runs.configurations import start_from_file
-        from dlhmc.runs.engine import Measurements
-        from dlhmc.runs.sampling import Sampler, exact_draws
+        from dlhmc.run.configurations import start_from_file
+        from dlhmc.run.engine import Measurements
+        from dlhmc.run.sampling import Sampler, exact_draws
 
         target, settings = self.target.build(), self.sampler
         inputs: dict[str, Path] = {}
@@ -140,9 +140,9 @@ class SamplePlan(LongPlan):
         """Do it, in a directory."""
         import jax
 
-        from dlhmc.runs.directory import Place
-        from dlhmc.runs.loop import PLAIN
-        from dlhmc.runs.sampling import sample
+        from dlhmc.run.directory import Place
+        from dlhmc.run.loop import PLAIN
+        from dlhmc.run.sampling import sample
 
         with jax.enable_x64(self.amounts.float64):
             sampler, inputs = self.build()
@@ -153,7 +153,7 @@ class SamplePlan(LongPlan):
         """Print what the run would take."""
         import jax
 
-        from dlhmc.runs.sampling import estimate
+        from dlhmc.run.sampling import estimate
 
         with jax.enable_x64(self.amounts.float64):
             estimate(self.build()[0], self.amounts, console)
@@ -163,8 +163,8 @@ class SamplePlan(LongPlan):
         """The rounding errors of a run, finished or not, at its last checkpoint."""
         import jax
 
-        from dlhmc.runs.directory import RunDirectory, require_same_inputs
-        from dlhmc.runs.sampling import check_run
+        from dlhmc.run.directory import RunDirectory, require_same_inputs
+        from dlhmc.run.sampling import check_run
 
         plan, directory = cls.reopened(path), RunDirectory(path)
         with jax.enable_x64(plan.amounts.float64):

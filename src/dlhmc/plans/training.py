@@ -13,7 +13,7 @@ from dlhmc.errors import Setting, UserError
 from dlhmc.models.architecture import Architecture, Stage
 from dlhmc.plans.plan import LongPlan
 from dlhmc.plans.tables import absolute
-from dlhmc.runs.settings import OptimiserSettings, TrainAmounts, stage_ends
+from dlhmc.run.settings import OptimiserSettings, TrainAmounts, stage_ends
 from dlhmc.settings import Advanced, Settings
 from dlhmc.theories import registry
 from dlhmc.theories.contract import CouplingSchedules, Theory
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from dlhmc.errors import ExitCode
     from dlhmc.layers import Trajectory
     from dlhmc.models.model import Model
-    from dlhmc.runs.loop import ExecutionOptions
-    from dlhmc.runs.training import Training
+    from dlhmc.run.loop import ExecutionOptions
+    from dlhmc.run.training import Training
     from dlhmc.targets import Target
     from dlhmc.training import Algorithm, Knots, Schedule
 
@@ -141,7 +141,7 @@ class TrainPlan(LongPlan):
         The parameters of a run that goes on come from its checkpoint: the model once started from may be gone.
         """
         from dlhmc.models.model import Model
-        from dlhmc.runs.needs import require_room
+        from dlhmc.run.needs import require_room
 
         algorithm = self.algorithms()[0]
         # Networks that see all of a target that is too large would take the memory before anything is refused.
@@ -190,9 +190,9 @@ class TrainPlan(LongPlan):
         import jax
 
         from dlhmc.models.model import describe
-        from dlhmc.runs.directory import Place
-        from dlhmc.runs.loop import PLAIN
-        from dlhmc.runs.training import train
+        from dlhmc.run.directory import Place
+        from dlhmc.run.loop import PLAIN
+        from dlhmc.run.training import train
         from dlhmc.training import LaterStage
 
         target = {"name": self.theory.name} | dataclasses.asdict(self.target)
@@ -209,7 +209,7 @@ class TrainPlan(LongPlan):
         """Print what the run would take."""
         import jax
 
-        from dlhmc.runs.training import estimate
+        from dlhmc.run.training import estimate
 
         with jax.enable_x64(self.amounts.float64):
             algorithm, trajectory, _ = self.build()

@@ -8,6 +8,7 @@ from pathlib import Path
 from rich.console import Console
 
 from dlhmc.errors import UserError
+from dlhmc.files import write_whole
 from dlhmc.report.compared import ComparedRun, headline
 from dlhmc.report.costs import all_tables
 from dlhmc.report.curves import Curve, read_curves
@@ -15,8 +16,7 @@ from dlhmc.report.figures import Figures, family_section, grouped
 from dlhmc.report.page import Block, Code, Page, Picture, Section, render, save
 from dlhmc.report.sampling import SampledRun, sampling_picture, sampling_table
 from dlhmc.report.training import training_pictures
-from dlhmc.runs.directory import RunDirectory, read_manifest, run_kind
-from dlhmc.storage.files import write_whole
+from dlhmc.run.directory import RunDirectory, read_manifest, run_kind
 
 _LONGEST_NAME = 100
 

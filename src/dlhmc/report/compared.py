@@ -12,11 +12,11 @@ from dlhmc.comparison.command import open_results
 from dlhmc.comparison.results import Entry, Quantity, Results, in_time, in_time_for_all, ratio
 from dlhmc.comparison.table import shown
 from dlhmc.errors import UserError
+from dlhmc.files import Archive, fingerprint
 from dlhmc.models.architecture import Architecture
 from dlhmc.report.curves import Curve
-from dlhmc.runs.describe import known_theory, symbol, target_in_words
+from dlhmc.run.describe import known_theory, symbol, target_in_words
 from dlhmc.settings import picked
-from dlhmc.storage.files import Archive, fingerprint
 from dlhmc.targets import Target
 from dlhmc.theories import registry
 from dlhmc.theories.contract import Theory

@@ -17,8 +17,8 @@ from markupsafe import Markup, escape
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
-from dlhmc.storage.files import write_whole
-from dlhmc.storage.tables import SCRIPT, plain
+from dlhmc.files import write_whole
+from dlhmc.tables import SCRIPT, plain
 
 
 class Picture(NamedTuple):

@@ -9,11 +9,11 @@ import numpy as np
 
 from dlhmc.report.page import Picture, Table
 from dlhmc.report.plots import COLOURS, panels, plot_history
-from dlhmc.runs import summary as shown
-from dlhmc.runs.describe import known_theory, symbol
-from dlhmc.runs.directory import RunDirectory, read_json, require_newest
-from dlhmc.runs.history import History
-from dlhmc.runs.sampling import open_measured
+from dlhmc.run import summary as shown
+from dlhmc.run.describe import known_theory, symbol
+from dlhmc.run.directory import RunDirectory, read_json, require_newest
+from dlhmc.run.history import History
+from dlhmc.run.sampling import open_measured
 from dlhmc.theories.contract import Theory
 
 

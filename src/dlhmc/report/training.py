@@ -9,11 +9,11 @@ import matplotlib as mpl
 from dlhmc.plans.training import TrainPlan
 from dlhmc.report.page import Picture
 from dlhmc.report.plots import add_legend, mathtext, panels
-from dlhmc.runs import metrics
-from dlhmc.runs.describe import symbol
-from dlhmc.runs.directory import is_of_objects, open_run, require_newest
-from dlhmc.runs.sampling import read_only_checkpoints
-from dlhmc.runs.settings import TrainAmounts
+from dlhmc.run import metrics
+from dlhmc.run.describe import symbol
+from dlhmc.run.directory import is_of_objects, open_run, require_newest
+from dlhmc.run.sampling import read_only_checkpoints
+from dlhmc.run.settings import TrainAmounts
 from dlhmc.settings import converted, picked
 from dlhmc.theories import registry
 

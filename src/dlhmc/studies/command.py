@@ -7,10 +7,10 @@ from typing import Any
 
 from rich.console import Console
 
+from dlhmc import tables
 from dlhmc.comparison import command as comparing
 from dlhmc.comparison.command import RESULTS
 from dlhmc.errors import ExitCode, UserError
-from dlhmc.machine import processes
 from dlhmc.plans.comparing import ComparePlan
 from dlhmc.plans.training import TrainPlan
 from dlhmc.report.command import report
@@ -18,12 +18,12 @@ from dlhmc.report.compared import ComparedRun, Family, headline
 from dlhmc.report.costs import cost_table
 from dlhmc.report.curves import read_curves
 from dlhmc.report.figures import grouped
-from dlhmc.runs.directory import RunDirectory, new_run, old_run, open_run
-from dlhmc.runs.loop import PLAIN, ExecutionOptions
-from dlhmc.runs.progress import format_duration
-from dlhmc.storage import tables
-from dlhmc.storage.tables import plain
+from dlhmc.run import processes
+from dlhmc.run.directory import RunDirectory, new_run, old_run, open_run
+from dlhmc.run.loop import PLAIN, ExecutionOptions
+from dlhmc.run.progress import format_duration
 from dlhmc.studies.study import Part, Study, StudyPlan
+from dlhmc.tables import plain
 
 KIND, REPORT, TABLES = "reproduce", "report.html", "tables"
 Plans = Sequence[tuple[Part, TrainPlan | ComparePlan]]

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Int
 
 from dlhmc.geometry.contract import Field, real_dtype
 from dlhmc.layers import Trajectory
-from dlhmc.machine.devices import everywhere, spread
+from dlhmc.numerics.devices import everywhere, spread
 from dlhmc.numerics.leaves import integer
 from dlhmc.targets.contract import Target
 from dlhmc.training.step import Algorithm, TrainState
@@ -24,7 +24,7 @@ def train(
 ) -> tuple[TrainState, Records]:
     """Train a trajectory on chains that start at x: all in memory, with what was recorded at each step.
 
-    For runs with progress, files and checkpoints see `dlhmc.runs.training`.
+    For runs with progress, files and checkpoints see `dlhmc.run.training`.
     """
     first, number = integer(0), integer(steps)
     inputs = Inputs(algorithm, integer(seed, np.uint32), first, number)

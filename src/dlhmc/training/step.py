@@ -18,8 +18,8 @@ from dlhmc.kernels.contract import State
 from dlhmc.kernels.dlhmc import DLHMC
 from dlhmc.kernels.metropolis import decide, probability, select
 from dlhmc.layers import Trajectory
-from dlhmc.machine.devices import averaged
 from dlhmc.numerics import rng
+from dlhmc.numerics.devices import averaged
 from dlhmc.targets.contract import Target
 from dlhmc.training.loss import Loss, Transition
 from dlhmc.training.schedule import Schedule

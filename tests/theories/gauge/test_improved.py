@@ -7,7 +7,7 @@ import pytest
 
 import dlhmc
 from dlhmc import HMC, GaugeField, HeatBath, Plaquette, Rectangle, UserError, build_trajectory, improved, wilson
-from dlhmc.runs.describe import describe_target, target_in_words
+from dlhmc.run.describe import describe_target, target_in_words
 from dlhmc.testing.checks import evaluate
 from dlhmc.testing.target import TARGET_CHECKS
 from dlhmc.theories import registry

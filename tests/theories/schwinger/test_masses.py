@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dlhmc.runs.summary import Histories
+from dlhmc.run.summary import Histories
 from dlhmc.theories.schwinger.figures import critical_mass
 from dlhmc.theories.schwinger.masses import cosh_fit, masses
 from dlhmc.theories.schwinger.theory import SchwingerTheory

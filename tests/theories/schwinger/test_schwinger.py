@@ -12,7 +12,7 @@ import dlhmc
 from dlhmc import DLHMC, HMC, Alternating, InstantonHits, Schwinger, reweighted
 from dlhmc.geometry.contract import sum_sites
 from dlhmc.geometry.torus import wrap_angle
-from dlhmc.runs.precision import check_precision
+from dlhmc.run.precision import check_precision
 from dlhmc.statistics import integrated_autocorrelation_time
 from dlhmc.theories.schwinger.dirac import Dirac
 from dlhmc.theories.schwinger.schwinger import ratio_chain

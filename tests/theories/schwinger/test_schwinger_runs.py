@@ -12,7 +12,7 @@ from dlhmc.comparison.command import open_results
 from dlhmc.errors import ExitCode
 from dlhmc.report.plots import mathtext
 from dlhmc.report.sampling import SampledRun, sampling_table
-from dlhmc.runs.summary import _title
+from dlhmc.run.summary import _title
 from dlhmc.theories.schwinger.figures import SchwingerFigures
 
 SMALL = ("--lattice", "4", "4", "--leapfrog-steps", "2", "--chains", "4", "--warmup", "4", "--start", "cold", "--quiet")

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from dlhmc.comparison.command import open_results
 from dlhmc.errors import ExitCode
-from dlhmc.runs.directory import RunDirectory
+from dlhmc.run.directory import RunDirectory
 from dlhmc.studies.command import planned, reproduce, resume
 from dlhmc.studies.study import StudyPlan
 from dlhmc.theories.schwinger.study import SchwingerStudy

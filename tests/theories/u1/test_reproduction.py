@@ -16,7 +16,7 @@ from rich.console import Console
 from dlhmc import cli
 from dlhmc.errors import ExitCode, UserError
 from dlhmc.report.compared import ComparedRun, headline
-from dlhmc.runs.directory import RunDirectory, read_json, write_json
+from dlhmc.run.directory import RunDirectory, read_json, write_json
 from dlhmc.settings import read_table
 from dlhmc.studies.command import planned, reproduce, resume
 from dlhmc.studies.study import StudyPlan

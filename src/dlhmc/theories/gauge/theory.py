@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from dlhmc.kernels import Kernel
     from dlhmc.models.architecture import Architecture
     from dlhmc.report.figures import Figures
-    from dlhmc.runs.summary import Histories
+    from dlhmc.run.summary import Histories
     from dlhmc.statistics import Estimate
     from dlhmc.studies.study import Preset
     from dlhmc.targets import Target

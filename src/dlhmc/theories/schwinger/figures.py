@@ -11,7 +11,7 @@ from dlhmc.report.figures import Figures
 from dlhmc.report.page import Block, Picture
 from dlhmc.report.plots import BLACK, BLUE, GREY, VERMILION, add_legend, mark, mathtext, panels
 from dlhmc.report.sampling import SampledRun
-from dlhmc.runs.summary import shown_mean
+from dlhmc.run.summary import shown_mean
 from dlhmc.settings import picked
 from dlhmc.theories.schwinger.theory import SchwingerSettings
 

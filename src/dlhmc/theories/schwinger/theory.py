@@ -15,7 +15,7 @@ from dlhmc.theories.u1.theory import HmcWithHits, U1Theory
 if TYPE_CHECKING:
     from dlhmc.kernels import Kernel
     from dlhmc.report.figures import Figures
-    from dlhmc.runs.summary import Histories
+    from dlhmc.run.summary import Histories
     from dlhmc.statistics import Estimate, Series
     from dlhmc.studies.study import Preset
     from dlhmc.targets import Target

@@ -13,8 +13,8 @@ from dlhmc.plans.sampling import SamplePlan
 from dlhmc.plans.training import TrainPlan
 from dlhmc.report.page import save
 from dlhmc.report.plots import draw_histories
-from dlhmc.runs.directory import RunDirectory, read_json
-from dlhmc.runs.summary import shown_mean, shown_time
+from dlhmc.run.directory import RunDirectory, read_json
+from dlhmc.run.summary import shown_mean, shown_time
 from dlhmc.settings import merged
 from dlhmc.theories.u1.figures import Q_Z, in_words
 from dlhmc.theories.u1.theory import U1Settings, U1Theory

@@ -12,8 +12,8 @@ import numpy as np
 from jaxtyping import Array, Complex, Float, Int
 
 from dlhmc.geometry.torus import TWO_PI, wrap_angle
-from dlhmc.machine.devices import lattice_is_split
 from dlhmc.numerics import trig
+from dlhmc.numerics.devices import lattice_is_split
 from dlhmc.targets.contract import Observables, Observed
 
 Links = Float[Array, "2 x t chain"]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dlhmc.storage.files import MOST_ARRAYS
+from dlhmc.files import MOST_ARRAYS
 
 Links = NDArray[np.complex128]
 #: how far links may be from SU(N), and numbers of a header from those of its links: single precision, and the six

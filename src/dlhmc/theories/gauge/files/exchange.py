@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from dlhmc.errors import UserError
-from dlhmc.storage.files import AnyPath, read_regular, write_whole
+from dlhmc.files import AnyPath, read_regular, write_whole
 from dlhmc.theories.gauge.files import ildg, nersc, openqcd
 from dlhmc.theories.gauge.files.configuration import Configuration, native, require_special_unitary
 

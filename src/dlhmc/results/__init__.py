@@ -1,1 +1,0 @@
-"""What sampling gives, and how it leaves the program: datasets, files, other packages."""

@@ -1,0 +1,113 @@
+"""What a run takes, before it is done: memory by purpose, and time."""
+
+import math
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from rich.console import Console
+
+from dlhmc.errors import Setting, UserError
+from dlhmc.run.memory import available
+from dlhmc.run.progress import format_duration
+from dlhmc.targets import Target
+
+_TRIALS = 3
+_UNITS = {"TB": 1e12, "GB": 1e9, "MB": 1e6}
+
+
+class Needs(NamedTuple):
+    """Memory in bytes and time in seconds."""
+
+    fields: int
+    momenta: int
+    #: working memory of the compiled program and what it returns
+    program: int
+    compilation: float
+    #: of one step of all chains; None where there is not enough memory to try
+    step: float | None
+
+
+def of_fields(target: Target, chains: int) -> tuple[int, int]:
+    """Bytes of configurations and of momenta, in the precision that JAX is set to."""
+    real, geometry = jnp.dtype(jnp.result_type(float)), target.geometry
+    x, v = math.prod(target.shape), math.prod(geometry.momentum_shape)
+    return x * geometry.dtype(real).itemsize * chains, v * real.itemsize * chains
+
+
+def require_room(target: Target, chains: int) -> None:
+    """Refuse a run whose configurations, proposals and momenta alone are more than all devices can hold."""
+    fields, momenta = of_fields(target, chains)
+    _require(2 * fields + momenta, len(jax.devices()))
+
+
+def fitting(program: Any) -> Any:
+    """A compiled program, unless there is no room for what it works with; its arguments are in memory already."""
+    _require(_working_memory(program))
+    return program
+
+
+def find_needs(target: Target, chains: int, compiled: Callable[[], Any], run: Callable[[Any], object]) -> Needs:
+    """Compile a program and, if there is room, run one step of it some times."""
+    started = time.perf_counter()
+    program = compiled()
+    compilation, needed = time.perf_counter() - started, _working_memory(program)
+    room, step = available(), None
+    if room is None or needed < room:
+        step = min(_timed(lambda: run(program)) for _ in range(_TRIALS))
+    return Needs(*of_fields(target, chains), needed, compilation, step)
+
+
+def show_needs(needs: Needs, more: dict[str, str], steps: int, unit: str, console: Console) -> None:
+    """Memory line by line with `more`, and the time of that many steps."""
+    room = available()
+    total = needs.fields + needs.program
+    lines = {
+        "fields": in_bytes(needs.fields),
+        "momenta": in_bytes(needs.momenta),
+        "compiled program": f"{in_bytes(needs.program)}, momenta and records of a chunk included",
+        "memory": in_bytes(total) + ("" if room is None else f" of {in_bytes(room)} that are free"),
+        **more,
+    }
+    if needs.step is None:
+        lines["time"] = "unknown, for lack of memory: take fewer chains or a smaller target"
+    else:
+        lines["time"] = (
+            f"{needs.compilation:.0f} s to compile, {format_duration(needs.step * steps)} for {steps:,} {unit}"
+        )
+    for name, text in lines.items():
+        console.print(f"{name:>20}   {text}", markup=False, highlight=False, soft_wrap=True)
+
+
+def in_bytes(number: float) -> str:
+    """For people.
+
+    >>> in_bytes(262144), in_bytes(1.4e11)
+    ('0.26 MB', '140 GB')
+    """
+    value, unit = next(((number / size, unit) for unit, size in _UNITS.items() if number >= size), (number / 1e6, "MB"))
+    return f"{value:.0f} {unit}" if value >= 100 else f"{value:.2g} {unit}"
+
+
+def _timed(step: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    jax.block_until_ready(step())
+    return time.perf_counter() - started
+
+
+def _working_memory(program: Any) -> int:
+    analysis = program.compiled.memory_analysis()
+    if analysis is None:  # not every platform tells
+        return 0
+    return int(analysis.temp_size_in_bytes + analysis.output_size_in_bytes - analysis.alias_size_in_bytes)
+
+
+def _require(needed: int, devices: int = 1) -> None:
+    room = available()
+    if room is not None and needed > room * devices:
+        raise UserError(
+            f"This run needs about {in_bytes(needed)} of memory, and {in_bytes(room * devices)} are free: take fewer "
+            f"{Setting('chains')} or a smaller target."
+        )

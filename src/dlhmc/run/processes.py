@@ -1,0 +1,164 @@
+"""Runs of several processes: joining them, agreeing between them, and ending when one of them has died.
+
+All of them run the same program on parts of the same arrays (`dlhmc.run.devices`). JAX's distributed runtime
+connects them and watches over them; what they must agree on in the host loop goes through it, too. With one process
+nothing here does anything.
+"""
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jax.experimental import multihost_utils
+
+from dlhmc.errors import ExitCode, Setting, UserError
+
+# A process that has been silent for this long is taken for dead, and the others end.
+_SILENCE = 30
+# The others wait for process 0 to write the results.
+_LONGEST_SUMMARY = 24 * 3600
+_LONGEST_START = 300
+
+
+class Membership(NamedTuple):
+    """How a process finds the others; what is not given is asked of SLURM, Open MPI or Kubernetes."""
+
+    coordinator: str | None = None
+    process_id: int | None = None
+    number: int | None = None
+
+
+ALONE = Membership()
+_MEMBERSHIP = f"{Setting('coordinator')}, {Setting('process_id')} and {Setting('num_processes')}"
+
+
+def join(membership: Membership = ALONE) -> None:
+    """Connect to the other processes of the run, if there are any; before JAX is used for the first time."""
+    completed = _completed(membership)
+    if completed is None or jax.distributed.is_initialized():
+        return
+    coordinator, process_id, number = completed
+    if coordinator is not None and ":" not in coordinator:
+        raise UserError(f"{Setting('coordinator')} is {coordinator}, but must be host:port, such as node1:12345.")
+    if number is not None and process_id is not None and not 0 <= process_id < number:
+        raise UserError(f"{Setting('process_id')} is {process_id}, but must be from 0 to {number - 1}.")
+    # SIGTERM is ours: it ends a run between two chunks, with everything saved.
+    jax.config.update("jax_enable_preemption_service", False)
+    try:
+        jax.distributed.initialize(
+            coordinator,
+            number,
+            process_id,
+            initialization_timeout=_LONGEST_START,
+            heartbeat_timeout_seconds=_SILENCE,
+            shutdown_timeout_seconds=_LONGEST_SUMMARY,
+        )
+    except (ValueError, RuntimeError) as error:
+        reason = (str(error).splitlines() or [""])[0][:200]
+        raise UserError(
+            f"The processes of the run did not find each other ({reason}): check {_MEMBERSHIP}, and that the port is "
+            "free and reachable."
+        ) from None
+    with _hushed(only_now=is_first()):
+        barrier("start")  # Gloo announces its first connection
+
+
+def _completed(membership: Membership) -> Membership | None:
+    """With what a launcher says in the environment; None if this process is alone."""
+    coordinator, process_id, number = membership
+    if coordinator is None and (process_id is not None or number is not None):
+        raise UserError(
+            f"{Setting('process_id')} and {Setting('num_processes')} need {Setting('coordinator')} host:port, the "
+            "address of process 0."
+        )
+    if coordinator is None:
+        return membership if _launched() else None
+    # Open MPI says it in every version; JAX asks for what only older ones say, too.
+    process_id = _number("OMPI_COMM_WORLD_RANK") if process_id is None else process_id
+    number = _number("OMPI_COMM_WORLD_SIZE") if number is None else number
+    if None in (process_id, number) and not _launched():
+        raise UserError(f"A process of several needs {_MEMBERSHIP}, unless a launcher sets them.")
+    return Membership(coordinator, process_id, number)
+
+
+def _launched() -> bool:
+    """Whether a launcher has started several processes, as far as jax.distributed can tell."""
+    if "SLURM_STEP_NODELIST" in os.environ:
+        return (_number("SLURM_NTASKS") or 1) > 1
+    if "OMPI_COMM_WORLD_SIZE" in os.environ:
+        if (_number("OMPI_COMM_WORLD_SIZE") or 1) > 1 and "OMPI_MCA_orte_hnp_uri" not in os.environ:
+            raise UserError(
+                f"This version of Open MPI does not say where process 0 is: give {Setting('coordinator')} host:port."
+            )
+        return (_number("OMPI_COMM_WORLD_SIZE") or 1) > 1
+    return "KUBERNETES_SERVICE_HOST" in os.environ and "JOB_COMPLETION_INDEX" in os.environ
+
+
+def _number(variable: str) -> int | None:
+    value = os.environ.get(variable, "")
+    return int(value) if value.isdigit() else None
+
+
+@contextlib.contextmanager
+def _hushed(*, only_now: bool) -> Iterator[None]:
+    """Send what is written to stdout, by whatever language, to nowhere; for good, unless `only_now`."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.close(nowhere)
+    yield
+    if only_now:
+        os.dup2(kept, 1)
+    os.close(kept)
+
+
+def is_first() -> bool:
+    """Whether this process prints, and writes what is written once."""
+    return not jax.distributed.is_initialized() or jax.process_index() == 0
+
+
+def several() -> bool:
+    """Whether there are other processes."""
+    return jax.distributed.is_initialized() and jax.process_count() > 1
+
+
+def barrier(name: str) -> None:
+    """Wait for the other processes."""
+    if several():
+        multihost_utils.sync_global_devices(name)
+
+
+def gathered(values: tuple[int, ...]) -> list[tuple[int, ...]]:
+    """A few whole numbers of each process, on each process."""
+    if not several():
+        return [values]
+    rows = multihost_utils.process_allgather(np.asarray(values, np.int32))
+    return [tuple(int(value) for value in row) for row in rows]
+
+
+def whole(array: Any) -> Any:
+    """An array of which this process may hold a part only, as NumPy has it."""
+    if isinstance(array, jax.Array) and not (array.is_fully_addressable or array.is_fully_replicated):
+        return multihost_utils.process_allgather(array, tiled=True)
+    return np.asarray(array)
+
+
+def lost_another(error: BaseException) -> bool:
+    """Whether an error says that another process is gone."""
+    text = str(error)
+    return several() and any(sign in text for sign in ("Gloo", "NCCL", "ncclInternalError", "coordination service"))
+
+
+def leave(code: int) -> None:
+    """End this process. After an error at once: waiting for the others would keep them waiting."""
+    orderly = (ExitCode.OK, ExitCode.ALARM, ExitCode.TIME_OVER, ExitCode.INTERRUPTED, ExitCode.TERMINATED)
+    if jax.distributed.is_initialized() and code not in orderly:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)

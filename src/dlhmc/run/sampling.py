@@ -1,0 +1,521 @@
+"""A sampling run from start to end: a kernel, how much of it, and what it is in words."""
+
+import dataclasses
+import functools
+import json
+import math
+import time
+import types
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, NotRequired, TypedDict, cast
+
+import equinox as eqx
+import jax
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+
+from dlhmc.errors import ExitCode, Setting, UserError
+from dlhmc.kernels.contract import Kernel
+from dlhmc.names import Start
+from dlhmc.numerics.leaves import integer, leaf, on_host
+from dlhmc.run import processes
+from dlhmc.run.checkpoint import Checkpoints, Notes
+from dlhmc.run.configurations import Given
+from dlhmc.run.describe import describe_kernel, known_theory
+from dlhmc.run.devices import Devices, own_part
+from dlhmc.run.directory import Place, RunDirectory, open_run, run_directory, versions, write_json
+from dlhmc.run.engine import TARGET_ONLY, Carry, Measurements, Schedule, advance, begin, diagnostics
+from dlhmc.run.history import History, diagnostics_of
+from dlhmc.run.loop import PLAIN, ExecutionOptions, Work, execute
+from dlhmc.run.monitor import Monitor
+from dlhmc.run.needs import find_needs, fitting, in_bytes, require_room, show_needs
+from dlhmc.run.precision import TOLERANCE, Precision, check_precision
+from dlhmc.run.settings import SampleAmounts
+from dlhmc.run.summary import Histories, Quantities, finite, kernel_figures, show, show_alarms, stored, summarise
+from dlhmc.settings import converted, picked
+from dlhmc.targets.contract import ExactDraws, Target
+from dlhmc.targets.temperature import TEMPERATURE
+
+# Records of a chunk wait in memory until it is done: at most this many numbers of each kind.
+_BUFFER_NUMBERS = 2**19
+_CAPACITY = 4096
+#: what names of exact values begin with in a dataset
+EXACT = "exact_"
+# What a history says about itself beside what ran.
+_NOT_DESCRIBING = frozenset(
+    (
+        "quantities",
+        "temperature_every",
+        "notes",
+        "diagnostics",
+        "versions",
+        "warmup",
+        "start",
+        "seed",
+        "seconds",
+        "step_size",
+        "leapfrog_steps",
+    )
+)
+
+
+class Sampler(NamedTuple):
+    """What is to run, as objects."""
+
+    kernel: Kernel
+    #: whether the step size is tuned during the warm-up
+    tune: bool = False
+    #: what is measured beside the observables of the target
+    measured: Measurements = TARGET_ONLY
+    #: what the history says of measurements, beside their names
+    notes: Mapping[str, Any] = types.MappingProxyType({})
+    #: makes the first configurations, where they are given; not before JAX knows its devices
+    start: Callable[[], Given] | None = None
+
+    @property
+    def target(self) -> Target:
+        """What is sampled."""
+        return self.kernel.target
+
+    def wanted_acceptance(self, amounts: SampleAmounts) -> float:
+        """To which the step size is tuned."""
+        return amounts.target_acceptance or self.target.wanted_acceptance
+
+    def starts_from(self, amounts: SampleAmounts) -> str:
+        """The first configurations: a name, a file, or an array."""
+        if self.start is not None:
+            return amounts.start or "array"
+        return settled_start(self.kernel, cast(Start | None, amounts.start))
+
+
+def exact_draws(target: Target) -> ExactDraws:
+    """Exact draws, where they are asked for."""
+    draws = target.exact_draws()
+    if draws is None:
+        raise UserError("This target has no exact draws: use another kernel and a hot or cold start.")
+    return draws
+
+
+def first_draws(target: Target, start: Start) -> ExactDraws | None:
+    """What draws the first configurations; None for those that are hot or cold."""
+    if start == "exact":
+        return exact_draws(target)
+    if start == "near" and (draws := target.approximate_draws()) is None:
+        raise UserError("This target knows no starts near equilibrium: use a hot or cold one.")
+    return draws if start == "near" else None
+
+
+def settled_start(kernel: Kernel, start: Start | None) -> Start:
+    """The first configurations: exact draws where the target has them, unless others are asked for."""
+    target = kernel.target
+    if start is not None or target.exact_draws() is not None:
+        return start or "exact"
+    return "near" if kernel.needs_equilibrium and target.approximate_draws() is not None else "hot"
+
+
+def sample(
+    sampler: Sampler,
+    amounts: SampleAmounts,
+    place: Place,
+    console: Console,
+    options: ExecutionOptions = PLAIN,
+    *,
+    show_results: bool = True,
+) -> tuple["Sampling", ExitCode]:
+    """Run in the precision that JAX is set to; the table of results is shown, or not, and the work is returned."""
+    if sampler.tune:
+        amounts.require_warmup()
+    # Before anything is written: the chains may not be shared, or not fit.
+    devices, carry = prepare(sampler, amounts, options)
+    with run_directory("sample", place) as directory:
+        work = Sampling(sampler, amounts, directory, devices, carry, options, show_results=show_results)
+        return work, execute(work, directory, console, options, resuming=place.resuming, chunk=amounts.chunk)
+
+
+def prepare(sampler: Sampler, amounts: SampleAmounts, options: ExecutionOptions = PLAIN) -> tuple[Devices, Carry]:
+    """First configurations, on the devices wanted."""
+    require_room(sampler.target, amounts.chains)
+    devices = Devices(options.devices, options.split_lattice)
+    start = cast(Start, sampler.starts_from(amounts))
+    draws = first_draws(sampler.target, start) if sampler.start is None else sampler.start()
+    kernel, draws = on_host((sampler.kernel, draws))
+    devices.require(sampler.target.shape, amounts.chains)
+    with devices.beginning():
+        carry = begin(kernel, draws, integer(amounts.seed, np.uint32), start, amounts.chains, sampler.measured)
+    held = devices.distribute(carry.held)
+    return devices, Carry(devices.distribute(carry.state), devices.copy(carry.tuner), held)
+
+
+def estimate(sampler: Sampler, amounts: SampleAmounts, console: Console) -> None:
+    """Print what a run would take: memory, disk, and time from a measured trajectory."""
+    # The directory is not touched.
+    work = Sampling(sampler, amounts, RunDirectory(Path()), *prepare(sampler, amounts))
+    needs = find_needs(sampler.target, amounts.chains, work.program, lambda program: program(*work._arguments(0, 1)))
+    kept = amounts.keep_configurations * needs.fields
+    history = amounts.trajectories * sum(row.nbytes for row in work._rows().values())
+    more = {"disk": f"at most {in_bytes(history + kept)} of history, before compression"}
+    show_needs(needs, more, amounts.warmup + amounts.trajectories, "trajectories", console)
+
+
+def show_results(path: Path, console: Console) -> dict[str, Any]:
+    """The results so far of a run, finished or not."""
+    found, problems = open_measured(path)
+    lost = [f"damaged, so these are the results of an earlier checkpoint: {problem}" for problem in problems]
+    for text in lost:
+        console.out(text, style="red", highlight=False)
+    _, summary = found.summarised()
+    show(summary, console)
+    if found.rows < found.wanted:
+        console.print(f"not finished: {found.rows} of {found.wanted} trajectories")
+    return summary | {"warnings": summary["warnings"] + lost}
+
+
+class MeasuredSoFar(NamedTuple):
+    """The first rows of a history, and what is known of the run that made them."""
+
+    history: History
+    rows: int
+    #: rows of the finished run
+    wanted: int
+    seconds: float
+    precision: Precision | None
+    #: of the trajectories that are measured, for kernels that have one
+    step_size: float | None
+
+    def summarised(self) -> tuple[Quantities, dict[str, Any]]:
+        """How to read the rows, and all that they tell."""
+        attributes, histories = self.history.attributes, stored(self.history, self.rows)
+        quantities = Quantities.read(attributes, "The history")
+        return quantities, summary_of(attributes, quantities, histories, self.seconds, self.precision)
+
+
+def summary_of(
+    attributes: Mapping[str, Any],
+    quantities: Quantities,
+    histories: Histories,
+    seconds: float,
+    precision: Precision | None = None,
+) -> dict[str, Any]:
+    """All that the histories of a run tell, from what they say about themselves."""
+    what, steps = description(attributes), int(attributes["leapfrog_steps"])
+    every = attributes.get("temperature_every", 0)
+    summary = summarise(what, quantities, histories, steps, seconds, precision, temperature_every=int(every))
+    summary |= kernel_figures(diagnostics_of(attributes), histories) | derived_figures(attributes, histories)
+    if (theory := known_theory(attributes)) is not None:
+        summary["warnings"] += theory.warnings(histories)
+    return summary
+
+
+def derived_figures(attributes: Mapping[str, Any], histories: Histories) -> dict[str, Any]:
+    """What the theory derives from several observables, where it does."""
+    theory = known_theory(attributes)
+    try:
+        notes = json.loads(attributes.get("notes", "{}"))
+        found = {} if theory is None else theory.derived(histories, notes)
+    except (TypeError, ValueError, KeyError, RecursionError) as error:
+        raise UserError(f"The history does not say how to read its measurements ({error}).") from None
+    figures = {name: {"mean": e.value, "error": finite(e.error)} for name, e in found.items()}
+    return {"derived": figures} if figures else {}
+
+
+def description(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """What ran, in words and numbers, from what a history says about itself."""
+    return {k: v for k, v in attributes.items() if k not in _NOT_DESCRIBING and not k.startswith(EXACT)}
+
+
+class _Notes(TypedDict):
+    """What a checkpoint notes about its step; others may be in it, too."""
+
+    seconds: float
+    precision: Precision | None
+    history: dict[str, str]
+    step_size: NotRequired[float]
+
+
+def open_measured(path: Path) -> tuple[MeasuredSoFar, list[str]]:
+    """The measurements of a run directory, every one as it was written, and what is wrong with newer checkpoints."""
+    directory, settings = open_run("sample", path)
+    amounts = picked(SampleAmounts, settings)
+    history = History.open(directory.history, "r")
+    checkpoints = read_only_checkpoints(directory)
+    step, notes = checkpoints.newest_notes(functools.partial(require_history, amounts, history))
+    rows = step - amounts.warmup
+    if rows < 1:
+        raise UserError(f"{path} has no measurements yet: go on with 'dlhmc resume {path}'.")
+    found = MeasuredSoFar(
+        history, rows, amounts.trajectories, notes["seconds"], precision_of(notes), notes.get("step_size")
+    )
+    return found, checkpoints.passed_over or directory.what_is_lost(step, amounts.warmup + amounts.trajectories)
+
+
+def read_only_checkpoints(directory: RunDirectory) -> Checkpoints:
+    """To look at, not to write."""
+    return Checkpoints(directory.checkpoints, run=directory.identity(), create=False, read_only=True)
+
+
+def require_history(amounts: SampleAmounts, history: History, step: int, notes: Notes) -> None:
+    """Refuse notes that make no sense, and a history that is not the one of the checkpoint."""
+    converted(notes, _Notes, "What a checkpoint notes")
+    kept = sum(after <= step for after in _kept_after(amounts))
+    rows = max(0, step - amounts.warmup)
+    history.verify((amounts.trajectories, amounts.chains), rows, kept, notes["history"])
+
+
+def _kept_after(amounts: SampleAmounts) -> list[int]:
+    """A configuration is kept after these trajectories (warm-up included): evenly spaced, the last one among them."""
+    kept = amounts.keep_configurations
+    return [amounts.warmup + math.ceil((i + 1) * amounts.trajectories / kept) for i in range(kept)]
+
+
+def examine(sampler: Sampler, carry: Carry, seed: int, step: int) -> Precision | None:
+    """The rounding errors of a run where it is now; None for a kernel that makes no trajectories."""
+    kernel = sampler.kernel
+    if sampler.tune:
+        kernel = kernel.with_step_size(np.exp(np.asarray(carry.tuner.log_average)))
+    return check_precision(kernel, processes.whole(carry.state.x), seed, step)
+
+
+def precision_of(notes: Notes) -> Precision | None:
+    """What a checkpoint knows of rounding errors."""
+    known = notes["precision"]
+    return None if known is None else converted(known, Precision, "What a checkpoint notes")
+
+
+def too_imprecise(precision: Precision, kernel: Kernel, *, double: bool) -> UserError:
+    """What to do about rounding errors that are too large."""
+    remedy = f"a smaller {Setting('step_size')} or fewer {Setting('leapfrog_steps')}"
+    if kernel.tunable_step_size() is None:
+        remedy = "another model"
+    if not double:
+        remedy = f"{Setting('float64')}, {remedy}"
+    what = f"Rounding errors are too large for exact sampling, {precision}, with a limit of {TOLERANCE:g}"
+    return UserError(f"{what}: start anew with {remedy}.")
+
+
+def check_run(
+    sampler: Sampler, amounts: SampleAmounts, directory: RunDirectory, console: Console
+) -> tuple[ExitCode, dict[str, Any]]:
+    """The rounding errors of a run, finished or not, at its last checkpoint."""
+    _, carry = prepare(sampler, amounts)
+    step, carry, _ = read_only_checkpoints(directory).restore(lambda _: carry)
+    found = examine(sampler, carry, amounts.seed, step)
+    if found is None:
+        console.print("the kernel makes no trajectories: there is nothing to check", highlight=False)
+        return ExitCode.OK, {}
+    if not found.fine:
+        problem = too_imprecise(found, sampler.kernel, double=amounts.float64).on_command_line()
+        console.out(problem, style="red", highlight=False)
+        return ExitCode.WRONG, dataclasses.asdict(found)
+    console.out(f"rounding errors are small: {found}", highlight=False)
+    return ExitCode.OK, dataclasses.asdict(found)
+
+
+class Sampling(Work):
+    """Trajectories of all chains: first the warm-up, then those that are measured."""
+
+    history: History
+
+    def __init__(
+        self,
+        sampler: Sampler,
+        amounts: SampleAmounts,
+        directory: RunDirectory,
+        devices: Devices,
+        carry: Carry,
+        options: ExecutionOptions = PLAIN,
+        *,
+        show_results: bool = True,
+    ) -> None:
+        self.sampler = sampler
+        self._kernel = on_host(sampler.kernel)
+        self._amounts = amounts
+        self.carry = carry
+        self._directory = directory
+        self._show_results = show_results
+        self.title, self.unit = str(sampler.kernel.describe()["kernel"]), "trajectories"
+        self.total = amounts.warmup + amounts.trajectories
+        # Whatever the length of the run: those of another length find their program compiled.
+        self.capacity = max(1, min(amounts.chunk or _CAPACITY, _BUFFER_NUMBERS // self._numbers()))
+        self._devices = devices
+        self._schedule = Schedule(
+            integer(amounts.seed, np.uint32),
+            integer(amounts.warmup),
+            leaf(sampler.wanted_acceptance(amounts)),
+            integer(amounts.measure_every),
+            integer(amounts.temperature_every),
+        )
+        self.seconds = 0.0
+        #: trajectories in the history
+        self.measured = 0
+        self._monitor = Monitor(sampler.target)
+        self._kept_after = _kept_after(amounts)
+        self._check_every = options.check_every
+        self._last_check = time.monotonic()
+        self._precision: Precision | None = None
+
+    def _numbers(self) -> int:
+        """Of the largest record of a trajectory."""
+        observables = (self.sampler.target.observables, self.sampler.measured.always.evaluate)
+        shapes = eqx.filter_eval_shape(lambda x: [function(x) for function in observables], self.carry.state.x)
+        records = jax.tree.leaves((shapes, self.carry.held))
+        return max(self._amounts.chains, *(math.prod(record.shape) for record in records))
+
+    def create(self) -> None:
+        """The empty history of a new run."""
+        amounts = self._amounts
+        if processes.is_first():
+            self.history = History.create(
+                self._directory.history,
+                amounts.trajectories,
+                self._rows(),
+                [step - amounts.warmup for step in self._kept_after],
+                self.carry.state.x,
+                self._attributes(),
+            )
+        processes.barrier("history")
+        if not processes.is_first():
+            self.history = History.open(self._directory.history)
+
+    def _attributes(self) -> dict[str, Any]:
+        """All that one needs to read the history without the program that made it."""
+        kernel, amounts = self.sampler.kernel, self._amounts
+        _, info = eqx.filter_eval_shape(lambda k, s: k.step(jax.random.key(0), s), self._kernel, self.carry.state)
+        measured = self.sampler.measured
+        occasional = [name for name in self.carry.held if name not in TEMPERATURE]
+        recorded = (*eqx.filter_eval_shape(diagnostics, info), *(TEMPERATURE if measured.temperature else ()))
+        return describe_kernel(kernel) | {
+            "leapfrog_steps": kernel.leapfrog_steps,
+            "start": self.sampler.starts_from(amounts),
+            "warmup": amounts.warmup,
+            "seed": amounts.seed,
+            "quantities": Quantities.of(self.sampler.target, measured.always, occasional).to_json(),
+            "temperature_every": amounts.temperature_every,
+            "notes": json.dumps(dict(self.sampler.notes)),
+            "diagnostics": json.dumps(sorted(recorded)),
+            "versions": json.dumps(versions()),
+        }
+
+    def _rows(self) -> dict[str, NDArray[Any]]:
+        """A row of each record, for its shape and dtype."""
+        with self._devices.active():
+            _, shapes = eqx.filter_eval_shape(advance, *self._arguments(0, 0))
+        return {name: np.zeros(s.shape[1:], s.dtype) for name, s in shapes.items()}
+
+    def resume(self, checkpoints: Checkpoints) -> tuple[int, Notes]:
+        """Take up the newest checkpoint that is intact and whose measurements are."""
+        self.history = History.open(self._directory.history)
+        step, self.carry, notes = checkpoints.restore(
+            lambda _: self.carry, functools.partial(require_history, self._amounts, self.history)
+        )
+        self.seconds, self.measured = notes["seconds"], max(0, step - self._amounts.warmup)
+        self._precision = precision_of(notes)
+        if processes.is_first():
+            self.history.forget_after(max(0, step - self._amounts.warmup))
+        return step, notes
+
+    def program(self) -> Any:
+        """The compiled chunk."""
+        with self._devices.active():
+            return advance.lower(*self._arguments(0, 0)).compile()  # type: ignore[attr-defined]
+
+    def compile(self) -> None:
+        """Compile before the clock starts."""
+        self._advance = fitting(self.program())
+
+    def _arguments(self, step: int, count: int) -> tuple[Any, ...]:
+        numbers = (integer(step), integer(count), self.capacity)
+        return (self._kernel, self._schedule, self.carry, *numbers, self.sampler.tune, self.sampler.measured)
+
+    def advance(self, step: int, count: int) -> None:
+        """Run trajectories; those after the warm-up go to the history."""
+        started = time.perf_counter()
+        with self._devices.active():
+            self.carry, buffers = jax.block_until_ready(self._advance(*self._arguments(step, count)))
+        elapsed = time.perf_counter() - started
+        skipped = min(max(0, self._amounts.warmup - step), count)
+        if skipped == count:
+            return
+        self._directory.require_still_there()
+        self.history.write(step + skipped - self._amounts.warmup, buffers, slice(skipped, count))
+        # Of several processes each sees its own chains only.
+        self._monitor.add({name: own_part(buffer)[skipped:count] for name, buffer in buffers.items()})
+        self.seconds += elapsed * (count - skipped) / count
+        self.measured = step + count - self._amounts.warmup
+        if step + count in self._kept_after:
+            self.history.write_configuration(self._kept_after.index(step + count), self.carry.state.x)
+
+    def inspect(self, step: int) -> None:
+        """Check the rounding errors now and then, once the step size is known; it compiles two functions more."""
+        due = time.monotonic() - self._last_check >= self._check_every
+        # Of several processes the first one's clock counts; all of them then check the same chains.
+        if step < self._amounts.warmup or not processes.gathered((due,))[0][0]:
+            return
+        found = examine(self.sampler, self.carry, self._amounts.seed, step)
+        if found is not None:
+            self._precision = found.worst(self._precision)
+        self._last_check = time.monotonic()
+
+    def verdict(self) -> UserError | None:
+        """Why the samples cannot be trusted, where that is known."""
+        if self._precision is None or self._precision.fine:
+            return None
+        return too_imprecise(self._precision, self.sampler.kernel, double=self._amounts.float64)
+
+    def next_stop(self, step: int) -> int:
+        """The next trajectory after which a configuration is kept, or the last one."""
+        return next((stop for stop in self._kept_after if stop > step), self.total)
+
+    @property
+    def step_size(self) -> float | None:
+        """The step size of the trajectories that are measured, for kernels that have one."""
+        step_size = self.sampler.kernel.tunable_step_size()
+        if step_size is None:
+            return None
+        return math.exp(float(self.carry.tuner.log_average)) if self.sampler.tune else float(step_size)
+
+    @property
+    def so_far(self) -> MeasuredSoFar:
+        """What has been measured."""
+        return MeasuredSoFar(
+            self.history, self.measured, self._amounts.trajectories, self.seconds, self._precision, self.step_size
+        )
+
+    def metrics(self) -> dict[str, float]:
+        """Figures of the run so far."""
+        figures = self._monitor.metrics()
+        if self.sampler.tune and self.step_size is not None:
+            figures["step_size"] = self.step_size
+        if self._precision is not None:
+            figures["irreversibility"] = self._precision.irreversibility
+            if self._precision.acceptance_error is not None:
+                figures["acceptance_error"] = self._precision.acceptance_error
+        return figures
+
+    def status_line(self) -> str:
+        """The same for people."""
+        return self._monitor.status_line()
+
+    def checkpoint(self) -> tuple[Carry, Notes]:
+        """Chains, tuner, the time used, rounding errors, and fingerprints of the history."""
+        precision = None if self._precision is None else dataclasses.asdict(self._precision)
+        step_size = {} if self.step_size is None else {"step_size": self.step_size}
+        notes = {"seconds": self.seconds, "precision": precision, "history": self.history.digests()}
+        return self.carry, notes | step_size
+
+    def finish(self, console: Console) -> ExitCode:
+        """Write summary.json and show the table."""
+        if self.step_size is not None:
+            tuned = " (tuned)" if self.sampler.tune else ""
+            console.print(f"step size {self.step_size:.4g}{tuned}", highlight=False)
+        # What was written is what the disk gives back.
+        require_history(self._amounts, self.history, self.total, self.checkpoint()[1])
+        _, summary = self.so_far.summarised()
+        write_json(self._directory.summary, summary, self._directory.identity())
+        if self._show_results:
+            show(summary, console)
+            console.out(f"written to {self._directory.path}", highlight=False)
+        else:
+            show_alarms(summary, console)
+        return ExitCode.ALARM if summary["alarms"] else ExitCode.OK

@@ -1,0 +1,128 @@
+import itertools
+import re
+
+import numpy as np
+import pytest
+from scipy import signal
+
+from dlhmc.run.monitor import Monitor, RecentRows
+from dlhmc.targets.contract import Moment
+from dlhmc.theories.u1.wilson import U1
+
+TARGET = U1((4, 4), beta=2.0)
+
+
+def records(rows, chains=4):
+    generator = np.random.default_rng(5)
+    return {
+        "plaquette": generator.normal(0.7, 0.1, (rows, chains)).astype(np.float32),
+        "charge": generator.integers(-1, 2, (rows, chains)).astype(np.float32),
+        "accepted": generator.integers(0, 2, (rows, chains)).astype(np.int8),
+        "nonfinite": np.zeros((rows, chains), np.int8),
+    }
+
+
+def cut(rows, first, last):
+    return {name: array[first:last] for name, array in rows.items()}
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 40])
+def test_recent_rows_stay_few_and_evenly_spaced(chunk):
+    series, stride = RecentRows(capacity=16), 1
+    for first in range(0, 1000, chunk):
+        last = min(first + chunk, 1000)
+        series.extend(np.arange(first, last)[:, None])
+        kept = series.array()[:, 0]
+        np.testing.assert_array_equal(kept, np.arange(0, last, stride)[-len(kept) :])
+        assert len(kept) <= 16
+        if series.full and last >= 30 * stride:
+            series.thin()
+            stride *= 2
+            assert len(series.array()) == 8
+    assert series.stride == stride == 64
+
+
+def test_recent_rows_do_not_hold_on_to_chunks():
+    series = RecentRows()
+    chunk = np.zeros((1000, 4))
+    series.extend(chunk)
+    assert not np.shares_memory(series.array(), chunk)
+
+
+def autoregressive(tau, rows, chains):
+    """A Gaussian series with this integrated autocorrelation time."""
+    noise = np.random.default_rng(3).normal(size=(rows, chains))
+    rho = (2 * tau - 1) / (2 * tau + 1)
+    return signal.lfilter([np.sqrt(1 - rho**2)], [1, -rho], noise, axis=0).astype(np.float32)
+
+
+@pytest.mark.parametrize("tau", [0.5, 3.0, 1000.0])
+def test_the_time_of_a_long_run_is_right(tau):
+    rows, chains = 40_000, 8
+    monitor = Monitor(TARGET)
+    series = records(rows, chains) | {"charge": autoregressive(tau, rows, chains)}
+    for first in range(0, rows, 1000):
+        monitor.add(cut(series, first, first + 1000))
+        facts = monitor.status_line()
+    value, _ = re.search(r"τ\(charge\) ([0-9.]+)\(([0-9.]+)\)", facts).groups()
+    assert float(value) == pytest.approx(tau, rel=0.5 if tau > 100 else 0.1), facts
+
+
+@pytest.mark.parametrize("cuts", [[0, 50], [0, 1, 50], [0, 20, 21, 40, 50]])
+def test_figures_do_not_depend_on_chunks(cuts):
+    rows, monitor = records(50), Monitor(TARGET)
+    for first, last in itertools.pairwise(cuts):
+        monitor.add(cut(rows, first, last))
+    assert monitor.metrics() == pytest.approx(
+        {
+            "acceptance": rows["accepted"].mean(),
+            "plaquette": rows["plaquette"].mean(dtype=np.float64),
+            "tunnelling_rate": np.count_nonzero(np.diff(rows["charge"], axis=0)) / rows["charge"].size,
+            "nonfinite_rejected": 0,
+        }
+    )
+
+
+def test_the_status_line_is_complete():
+    monitor = Monitor(TARGET)
+    assert monitor.status_line() == "warming up"
+    rows = records(50)
+    monitor.add(rows)
+    facts = monitor.status_line()
+    assert f"(exact {TARGET.exact()['plaquette']:.4f})" in facts
+    for word in ("acceptance", "plaquette", "tunnelling", "τ(charge)"):
+        assert word in facts
+    assert "not finite" not in facts
+    rows["nonfinite"][:2] = 1
+    monitor.add(rows)
+    assert "not finite, rejected 8" in monitor.status_line()
+
+
+def test_frozen_chains_have_a_lower_bound():
+    rows, monitor = records(50), Monitor(TARGET)
+    rows["charge"][:] = 1
+    monitor.add(rows)
+    assert "τ(charge) > " in monitor.status_line()
+
+
+class WithArrays(U1):
+    """A target whose first moment and first slow observable are arrays."""
+
+    moments = {"loops": Moment("loops"), **U1.moments}  # noqa: RUF012
+    slow = {"loops": None, **U1.slow}  # noqa: RUF012
+
+
+def test_arrays_are_passed_over():
+    rows = records(50)
+    arrays, plain = Monitor(WithArrays((4, 4), beta=2.0)), Monitor(TARGET)
+    arrays.add({"loops": np.zeros((50, 3, 4), np.float32)} | rows)
+    plain.add(rows)
+    assert arrays.status_line() == plain.status_line()
+    assert arrays.metrics() == plain.metrics()
+
+
+def test_a_kernel_need_not_record_anything():
+    monitor = Monitor(TARGET)
+    monitor.add({name: values for name, values in records(50).items() if name in ("plaquette", "charge")})
+    assert monitor.metrics().keys() == {"plaquette", "tunnelling_rate"}
+    assert monitor.status_line().startswith("plaquette")
