@@ -1,6 +1,12 @@
-# Every target sets up what it needs: a virtual environment with pinned versions, made once.
-PYTHON ?= python3
+# Every target sets up what it needs: a virtual environment with pinned versions, made once for each PYTHON that is named.
+ifeq ($(origin PYTHON), undefined)
+PYTHON := python3
 VENV := .venv
+else
+VENV := .venv-$(notdir $(PYTHON))
+# The shims of pyenv start no version that is not chosen.
+CHOOSE := $(if $(filter python3.%,$(PYTHON)),PYENV_VERSION=$(PYTHON:python%=%))
+endif
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 # Pins what the build itself needs, too.
@@ -12,13 +18,13 @@ KILLS ?= 100
 INPUTS ?= 10000
 
 .PHONY: help demo test test-all test-readers torture fuzz damage verify soak docs lint format bench clean
-help:  ## list the targets
+help:
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 $(READY): pyproject.toml constraints.txt
 	@echo "setting up $(VENV) (once; about two minutes)"
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "dlhmc needs Python 3.11 or newer: call make PYTHON=/path/to/python3.11")'
-	@$(PYTHON) -m venv $(VENV)
+	@$(CHOOSE) $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "dlhmc needs Python 3.11 or newer: call make PYTHON=/path/to/python3.11")'
+	@$(CHOOSE) $(PYTHON) -m venv $(VENV)
 	@$(BIN)/pip install --quiet --editable '.[dev]'
 	@touch $@
 
@@ -26,11 +32,11 @@ demo: $(READY)  ## watch frozen topology thaw (under two minutes)
 	@$(BIN)/dlhmc demo
 
 # Statistical tests with XLA's own options, as users have them; the others with those of tests/conftest.py, to save time.
-PYTEST := $(BIN)/pytest -n 2 --dist worksteal
+PYTEST := $(BIN)/pytest -n 2 --dist worksteal --durations=10
 # Files that have some: collecting the others would take each worker longer than a test.
 STATISTICAL = $(shell grep -rl --include='test_*.py' 'mark\.statistical' tests)
 
-test: lint  ## lint, then the tests
+test: lint  ## lint, then the tests (PYTHON=python3.12: with another Python, here and everywhere)
 	@XLA_FLAGS= $(PYTEST) -m "statistical and not slow" $(STATISTICAL)
 	@$(PYTEST) -m "not statistical and not slow"
 
@@ -81,4 +87,4 @@ verify: $(READY)  ## every sampler against exact results, new seeds (MINUTES=15,
 	@$(BIN)/python scripts/verify.py --minutes $(or $(MINUTES),15) $(if $(SEED),--seed $(SEED))
 
 clean:  ## remove the environment and caches
-	rm -rf $(VENV) site .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-* site .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -10,6 +10,7 @@ import jax
 from rich.console import Console
 from rich.table import Table
 
+from dlhmc.machine.sums import wrong_sums
 from dlhmc.run.compilation import kept_in
 from dlhmc.run.directory import versions
 from dlhmc.testing import check_stationarity
@@ -20,7 +21,7 @@ _P_VALUE = 1e-4
 
 
 def examine() -> dict[str, Any]:
-    """Look at the machine (`facts`), and see whether exact configurations stay exact here (`checks`).
+    """Look at the machine (`facts`), and see whether sums are right and exact configurations stay exact (`checks`).
 
     Where all of them do, samples made here can be trusted (`good`).
     """
@@ -31,7 +32,9 @@ def examine() -> dict[str, Any]:
         result = check_stationarity(make_kernel(), steps=5, chains=2000, seed=1)
         found = {"name": name, "p_value": float(result.p_value), "seconds": time.perf_counter() - started}
         checks.append(found | {"exact": result.p_value > _P_VALUE})
-    return {"facts": _facts(), "checks": checks, "good": all(check["exact"] for check in checks)}
+    wrong = wrong_sums()
+    facts = _facts() | {"sums": f"{wrong} are wrong" if wrong else "right"}
+    return {"facts": facts, "checks": checks, "good": not wrong and all(check["exact"] for check in checks)}
 
 
 def show(findings: Mapping[str, Any], console: Console) -> None:

@@ -1,4 +1,4 @@
-"""Options of XLA without which numbers are wrong. Free of heavy imports: they must be set before JAX starts."""
+"""An option of XLA without which numbers are wrong. Free of heavy imports: it must be set before JAX starts."""
 
 import os
 import sys
@@ -8,13 +8,13 @@ _YNNPACK = "xla_cpu_experimental_ynn_fusion_type"
 
 
 def compile_without_ynnpack() -> None:
-    """Have XLA itself compute sums and products of matrices on CPUs.
+    """Have XLA itself compute sums and products of matrices on CPUs, in the last jaxlib for Python 3.11.
 
     jaxlib 0.10 hands them to YNNPACK, whose sums are wrong now and then where there are several threads
     (docs/limits.md, "Machines"), and slower. A choice that is in XLA_FLAGS already stays.
     """
     flags = os.environ.get("XLA_FLAGS", "")
-    if _YNNPACK in flags:
+    if sys.version_info >= (3, 12) or _YNNPACK in flags:
         return
     os.environ["XLA_FLAGS"] = f"{flags} --{_YNNPACK}=".strip()
     # JAX has no public function for this.
