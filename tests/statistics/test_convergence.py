@@ -35,7 +35,7 @@ def test_equals_arviz(shape: tuple[int, int], kind: str) -> None:
 
 def test_ess_of_one_chain_equals_arviz() -> None:
     series = lfilter([1.0], [1.0, -0.5], np.random.default_rng(6).normal(size=333))
-    assert ess_bulk(series) == pytest.approx(float(arviz.ess(series, method="bulk")), rel=1e-10)
+    assert ess_bulk(series) == pytest.approx(float(arviz.ess(series[None], method="bulk")), rel=1e-10)
 
 
 def test_long_series_are_thinned(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -91,7 +91,7 @@ class Devices:
 
 def _available(number: int) -> list[jax.Device]:
     """On a machine without accelerators, as many devices as are wanted share its processor."""
-    if number > max(1, jax.config.jax_num_cpu_devices):  # type: ignore[attr-defined]
+    if number > max(1, jax.config.jax_num_cpu_devices):  # type: ignore[attr-defined, unused-ignore]
         # Once JAX has started there are as many as there are.
         with contextlib.suppress(RuntimeError):
             jax.config.update("jax_num_cpu_devices", number)
