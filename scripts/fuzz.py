@@ -468,9 +468,8 @@ def vouch(run: Path, changed: Path) -> None:
         for entry in content["entries"]:
             entry["history_sha256"] = fingerprint(run / entry["history"])
 
-    model = run / "model.npz"
     reseal("manifest.json", lambda content: content["inputs"].update({"config.toml": identity}))
-    reseal("summary.json", lambda c: c.update(model_sha256=fingerprint(model)) if model.exists() else None, identity)
+    reseal("summary.json", lambda _: None, identity)
     reseal("results.json", entries, identity)
     for file in (run / "checkpoints").glob("*.npz"):
         if file != changed:
@@ -500,7 +499,21 @@ def digests_of(path: Path, saved: dict[str, str] | None, changed: Path) -> dict[
 
 # Subjects.
 
-of_model = archive_of_stranger("description", ["model", "target", None])
+
+def of_model(data: bytes, chance: random.Random) -> bytes:
+    """A model with another header, or another specification in it."""
+    end = 8 + int.from_bytes(data[:8], "little")
+    header = json.loads(data[8:end])
+    if chance.random() < 0.3:
+        header = value_changed(header, chance)
+    else:
+        about, part = json.loads(header["__metadata__"]["dlhmc"]), chance.choice(["network", "target", None])
+        about = value_changed(about, chance) if part is None else about | {part: value_changed(about[part], chance)}
+        header["__metadata__"]["dlhmc"] = json.dumps(about)
+    text = json.dumps(header).encode(errors="surrogatepass")
+    return len(text).to_bytes(8, "little") + text + data[end:]
+
+
 of_checkpoint = archive_of_stranger("record", ["notes", "notes", "notes", "kinds", "digests", None])
 
 
@@ -566,7 +579,7 @@ def model_files(path: Path) -> Iterator[Subject]:
     """Of all networks, and what it takes to use them."""
     path.mkdir()
     for network in NETWORKS:
-        file = path / f"{network}.npz"
+        file = path / f"{network}.safetensors"
         model_file(file, network)
         name, wanted = str(file), Model.open(str(file)).architecture
 
@@ -661,9 +674,9 @@ def begun(kind: str, settings: Mapping[str, Any], path: Path) -> str:
 def trained(path: Path) -> Iterator[Subject]:
     """Every file of a training run."""
     identity = begun("train", TrainPlan.from_table(damage.TRAIN).table(), path)
-    model_file(path / "model.npz", "local")
+    model_file(path / "model.safetensors", "local")
     figures = {"loss": -0.5, "acceptance": 0.5, "steps": 20, "seconds": 1.0, "nonfinite_rejected": 0}
-    figures |= {"nonfinite_fraction": 0.0, "warnings": ["w"], "model_sha256": fingerprint(path / "model.npz")}
+    figures |= {"nonfinite_fraction": 0.0, "warnings": ["w"]}
     write_json(path / "summary.json", figures, identity)
     lines = MetricsFile(path / "metrics.jsonl")
     for step in (10, 20):
@@ -675,7 +688,7 @@ def trained(path: Path) -> Iterator[Subject]:
     reads = reads_of("train", path) | {"summary": lambda: damage.show_run(path, screen)}
     yield from files_of_run(path, reads)
     yield Subject("checkpoint", path / "checkpoints" / "20.npz", reads, of_checkpoint, path)
-    yield Subject("model", path / "model.npz", reads, of_model, path)
+    yield Subject("model", path / "model.safetensors", reads, of_model, path)
 
 
 def compared(path: Path) -> Iterator[Subject]:

@@ -36,7 +36,7 @@ def ship(beta: float, out: Path, console: Console) -> None:
     theory, target = model.target_settings
     described = describe(model.architecture, {"name": theory} | dataclasses.asdict(target))
     more = {"training": model.description["training"], "measured": {key: summary[key] for key in MEASURED}}
-    save(U1Theory.models / f"{name}.npz", model.trajectory(target.build()), described | more)
+    save(U1Theory.models / f"{name}.safetensors", model.trajectory(target.build()), described | more)
     tau = summary["tau_int_charge"]
     console.print(f"{name}: acceptance {summary['acceptance']:.3f}, τ_int(Q) {tau}")
 

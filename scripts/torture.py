@@ -25,6 +25,7 @@ from pathlib import Path
 
 import numpy as np
 import zarr
+from safetensors.numpy import load_file
 
 #: runs of a few seconds; chunks of a fixed length, so that their metrics can be compared line by line
 RUNS = {
@@ -196,9 +197,8 @@ def differences(one: Path, other: Path) -> Iterator[str]:
 
 def arrays(path: Path) -> dict[str, np.ndarray]:
     """Every array that a run leaves behind."""
-    if (path / "model.npz").exists():
-        with np.load(path / "model.npz", allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files if name != "description"}
+    if (path / "model.safetensors").exists():
+        return load_file(path / "model.safetensors")
     store = zarr.open_group(path / "history.zarr", mode="r")
     return {name: np.asarray(store[name]) for name in store.array_keys()}
 

@@ -212,8 +212,8 @@ def test_training_with_objects(tmp_path):
     assert trained.data["gamma"].values.tolist() == [0.5] * 3 + [1.0] * 3
     assert trained.data["step"].values.tolist() == [1, 2, 3, 4, 5, 6]
     assert "2 layers after 6 steps" in repr(trained)
-    trained.save(tmp_path / "model.npz")
-    for file in (tmp_path / "t", tmp_path / "model.npz"):
+    trained.save(tmp_path / "model.safetensors")
+    for file in (tmp_path / "t", tmp_path / "model.safetensors"):
         kernel = dlhmc.load_kernel(file, target, like=trajectory)
         for a, b in zip(jax.tree.leaves(kernel.trajectory), jax.tree.leaves(trained.trajectory), strict=True):
             np.testing.assert_array_equal(a, b)
@@ -269,11 +269,11 @@ def test_training_by_name_is_that_of_the_command_line(tmp_path):
     trained = dlhmc.train(
         TARGET, "local", hidden=(4,), window=2, steps=4, chains=8, burn_in=0, start="cold", progress=False
     )
-    trained.save(tmp_path / "model.npz")
-    kernel = dlhmc.load_kernel(tmp_path / "model.npz", TARGET)
+    trained.save(tmp_path / "model.safetensors")
+    kernel = dlhmc.load_kernel(tmp_path / "model.safetensors", TARGET)
     for a, b in zip(jax.tree.leaves(kernel.trajectory), jax.tree.leaves(trained.trajectory), strict=True):
         np.testing.assert_array_equal(a, b)
-    assert cli.run(["sample", "--model", str(tmp_path / "model.npz"), "--dry-run"]) == ExitCode.OK
+    assert cli.run(["sample", "--model", str(tmp_path / "model.safetensors"), "--dry-run"]) == ExitCode.OK
 
 
 def test_comparing_objects(tmp_path):

@@ -38,7 +38,7 @@ SMALL = {"lattice": LATTICE, "beta": BETA, "integrators": ("leapfrog",), "length
 @pytest.fixture(scope="module")
 def untrained(tmp_path_factory):
     """A model whose networks give 0: HMC with 5 steps of 0.2."""
-    path = tmp_path_factory.mktemp("model") / "untrained.npz"
+    path = tmp_path_factory.mktemp("model") / "untrained.safetensors"
     architecture = DenseArchitecture(leapfrog_steps=5, hidden=(4,), rule="shift", step_size=0.2)
     trajectory = unoptimised(architecture.build)(U1(LATTICE, BETA), jax.random.key(0))
     target = {"name": "u1", "lattice": list(LATTICE), "beta": BETA}

@@ -66,7 +66,7 @@ def test_layers_of_a_model(tmp_path):
     quantities = {"slow": ("charge", "sine_charge"), "moments": ("plaquette",)}
     target = U1((4, 4), 2.0)
     architecture = DenseArchitecture(3, 0.1, hidden=(4,)).completed(target)
-    file = tmp_path / "dense.npz"
+    file = tmp_path / "dense.safetensors"
     save(file, architecture.build(target, jax.random.key(1)), describe(architecture, settings))
 
     def page(name, model):

@@ -168,11 +168,11 @@ def with_networks():
     algorithm, trajectory, _ = dense.build()
     _, state = training.prepare(algorithm, trajectory, dense.amounts)
     description = models.describe(dense.architecture, {"name": "u1", "lattice": (4, 4), "beta": 2.0})
-    models.save(OUT / "dense.npz", state.trajectory, description)
+    models.save(OUT / "dense.safetensors", state.trajectory, description)
     return {
         "training": trained(),
         "windows": sampled("windows", {"model": str(OUT / "train-1"), "hits": 1}, (1, 4)),
-        "dense": sampled("dense", {"model": str(OUT / "dense.npz")}, (1, 4)),
+        "dense": sampled("dense", {"model": str(OUT / "dense.safetensors")}, (1, 4)),
         "split": split("windows", {"lattice": (8, 4), "model": str(OUT / "train-1")}),
     }
 

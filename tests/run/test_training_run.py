@@ -11,6 +11,8 @@ import jax
 import numpy as np
 import pytest
 from rich.console import Console
+from safetensors import safe_open
+from safetensors.numpy import load_file, save_file
 from small_runs import assert_tensorboard_shows_the_metrics, shown_by_tensorboard
 
 from dlhmc import cli
@@ -72,8 +74,7 @@ def stopped(kind, plan, path, reason):
 
 
 def arrays_of(model):
-    with np.load(model, allow_pickle=False) as archive:
-        return {name: archive[name] for name in archive.files if name != "description"}
+    return load_file(model)
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +87,7 @@ def finished(tmp_path_factory):
 @pytest.fixture(scope="module")
 def networks(tmp_path_factory):
     """A model with settings of its own, untrained."""
-    path, plan = tmp_path_factory.mktemp("networks") / "model.npz", planned(network="dense", hidden=(8,))
+    path, plan = tmp_path_factory.mktemp("networks") / "model.safetensors", planned(network="dense", hidden=(8,))
     _, trajectory, _ = plan.build()
     save(path, trajectory, describe(plan.architecture, {"name": "u1", "lattice": [4, 4], "beta": 2.0}))
     return path
@@ -125,7 +126,7 @@ def test_gradients_that_are_not_finite_end_the_run_with_everything_saved(tmp_pat
     path = tmp_path / "run"
     with pytest.raises(UserError, match=r"gradient was not finite again and again.*lower learning_rate"):
         planned(step_size=1e30).run(path, console())
-    assert all(np.isfinite(array).all() for array in arrays_of(path / "model.npz").values())
+    assert all(np.isfinite(array).all() for array in arrays_of(path / "model.safetensors").values())
     with pytest.raises(UserError, match="again and again"):  # its last checkpoint can be read
         TrainPlan.resume(path, console())
 
@@ -186,7 +187,7 @@ def test_training_in_stages_goes_on_in_the_stage_where_it_was(tmp_path):
     plan = planned(window=7, lattice=(8, 8), beta=0.5, steps=6, chunk=1)
     assert len(plan.stages()) == 2
     assert plan.run(tmp_path / "whole", console(), QUIET)[1] is ExitCode.OK
-    expected = arrays_of(tmp_path / "whole" / "model.npz")
+    expected = arrays_of(tmp_path / "whole" / "model.safetensors")
     StoppedAt.last = 3
     stopped(StoppedAt, plan, tmp_path / "second", RuntimeError)
     first = shutil.copytree(tmp_path / "second", tmp_path / "first")
@@ -194,7 +195,7 @@ def test_training_in_stages_goes_on_in_the_stage_where_it_was(tmp_path):
     (first / "checkpoints" / "3.npz").write_bytes(b"")
     for path in (tmp_path / "second", first):
         assert TrainPlan.resume(path, console(), QUIET) is ExitCode.OK
-        found = arrays_of(path / "model.npz")
+        found = arrays_of(path / "model.safetensors")
         assert found.keys() == expected.keys()
         for name, array in expected.items():
             np.testing.assert_array_equal(found[name], array)
@@ -237,7 +238,7 @@ def test_tensorboard_must_be_installed(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_sampling_with_a_model_at_another_coupling(finished, tmp_path):
-    model = tmp_path / "model.npz"
+    model = tmp_path / "model.safetensors"
     model.write_bytes(RunDirectory(finished).model.read_bytes())
     table = {"model": str(model), "lattice": (4, 4), "beta": 1.5, "chains": 64, "trajectories": 100, "warmup": 5}
     assert SamplePlan.from_table(table).run(tmp_path / "s", console(), QUIET)[1] is ExitCode.OK
@@ -310,15 +311,18 @@ def test_a_damaged_model_is_refused(finished, tmp_path):
     model = RunDirectory(finished).model
     data = bytearray(model.read_bytes())
     for cut in (0, 10, len(data) // 2):
-        (tmp_path / "cut.npz").write_bytes(data[:cut])
+        (tmp_path / "cut.safetensors").write_bytes(data[:cut])
         with pytest.raises(UserError, match="damaged"):
-            Model.open(str(tmp_path / "cut.npz"))
-    archive = dict(np.load(model, allow_pickle=False))
-    name = next(n for n in archive if "log_step" in n)
-    for value, message in ((archive[name] + 1, "not what was saved"), (archive[name] * np.nan, "not finite")):
-        np.savez(tmp_path / "changed.npz", **archive | {name: value})
-        with pytest.raises(UserError, match=message):
-            planned(model=str(tmp_path / "changed.npz")).run(tmp_path / "y", console(), QUIET)
+            Model.open(str(tmp_path / "cut.safetensors"))
+    arrays = load_file(model)
+    name = next(n for n in arrays if "log_step" in n)
+    with safe_open(model, framework="numpy") as file:
+        save_file(arrays | {name: arrays[name] * np.nan}, tmp_path / "changed.safetensors", file.metadata())
+    with pytest.raises(UserError, match="not finite"):
+        planned(model=str(tmp_path / "changed.safetensors")).run(tmp_path / "y", console(), QUIET)
+    (tmp_path / "numbers.npz").write_bytes(b"PK\x03\x04")
+    with pytest.raises(UserError, match="damaged"):
+        Model.open(str(tmp_path / "numbers.npz"))
 
 
 @pytest.mark.parametrize(

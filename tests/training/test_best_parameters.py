@@ -84,8 +84,8 @@ def test_the_best_parameters_are_kept(run):
 
 def test_the_model_on_disk_has_the_best_parameters(run, tmp_path):
     trained, path = run
-    trained.save(tmp_path / "model.npz")
-    for file in (path, tmp_path / "model.npz"):
+    trained.save(tmp_path / "model.safetensors")
+    for file in (path, tmp_path / "model.safetensors"):
         kernel = dlhmc.load_kernel(file, FLAT, like=layers(FLAT, FIRST))
         assert log_step(kernel.trajectory) == pytest.approx(KEPT, abs=1e-3)
 

@@ -25,13 +25,13 @@ def show(console: Console) -> None:
         table.add_column(column, justify="left" if column == "target" else "right", no_wrap=True)
     for name, model in models.items():
         measured = model["measured"]
-        layers = model["model"]["leapfrog_steps"]
+        layers = model["network"]["leapfrog_steps"]
         tau: dict[str, Any] = next((entry for key, entry in measured.items() if key.startswith("tau_int_")), {})
         cost = "" if tau.get("value") is None else f"{layers * tau['value']:.1f}"
         table.add_row(
             name,
             target_in_words(model["target"]),
-            f"{layers} {model['model']['network']}",
+            f"{layers} {model['network']['name']}",
             f"{model['training']['seconds']:.0f} s",
             f"{measured['acceptance']:.3f}",
             shown_time(tau),

@@ -1,11 +1,9 @@
-"""Models: a trajectory with the description it was built from, in one file that is safe to open.
-
-A model file is a NumPy archive of plain arrays (no pickle): every array of the trajectory by its path in the tree,
-a description as JSON text, and a SHA-256 of each array.
-"""
+"""Models: the arrays of a trajectory as safetensors, with the specification that they were trained with as metadata."""
 
 import dataclasses
-import math
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -13,66 +11,61 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save as to_bytes
 
 from dlhmc.errors import Setting, UserError
-from dlhmc.files import Archive, fingerprint, parse_json, read_text, unsealed, write_arrays
 from dlhmc.kernels import DLHMC
 from dlhmc.layers import Trajectory
 from dlhmc.models.architecture import Architecture
-from dlhmc.numerics.leaves import by_name, digest
+from dlhmc.numerics.leaves import by_name
 from dlhmc.settings import converted, hints_of, shown
+from dlhmc.files import parse_json, write_whole
 from dlhmc.targets import Target
 from dlhmc.theories import registry
 from dlhmc.theories.contract import TargetSettings
 
-#: 2: `model` holds the settings of its architecture and no others
-FORMAT = 2
-_READ = (1, 2)
-_DESCRIPTION = "description"
+SUFFIX = ".safetensors"
+_METADATA = "dlhmc"
 
 
 class _Described(TypedDict, total=False):
-    """What a description must look like before anything in it is believed."""
+    """What metadata must look like before anything in it is believed."""
 
-    format: int
-    sha256: dict[str, str]
-    model: dict[str, Any] | None
     target: dict[str, Any]
+    network: dict[str, Any] | None
     training: dict[str, Any]
     measured: dict[str, Any]
 
 
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    """The file, which may be a stranger's."""
+    try:
+        with safe_open(path, framework="numpy") as file:
+            yield file
+    except (OSError, SafetensorError, ValueError) as error:
+        raise UserError(f"The model {path} is damaged: {str(error).removesuffix('.')}.") from None
+
+
 @dataclasses.dataclass(frozen=True)
 class Model:
-    """A model file that has been opened: what it says about itself, and its arrays."""
+    """A model file: what it says of itself; its arrays are read when a trajectory is asked for."""
 
     path: Path
     description: dict[str, Any]
     #: None for layers that were made in Python
     architecture: Architecture | None
-    _archive: Archive
 
     @classmethod
     def open(cls, name: str) -> "Model":
-        """The model in a file, of a training run, or one that comes with the package; read once."""
+        """The model in a file, of a training run, or one that comes with the package."""
         path = find(name)
-        try:
-            archive = Archive(path)
-            table = archive.table(_DESCRIPTION)
-        except FileNotFoundError:
-            raise UserError(f"There is no model file {path}.") from None
-        except (OSError, ValueError) as error:
-            raise UserError(f"The model {path} is damaged: {error}.") from None
-        if (version := table.get("format")) not in _READ:
-            raise UserError(
-                f"The model {path} has format {version}, but this version of dlhmc reads 1 and 2: train it again, or "
-                "use it with the version of dlhmc that made it."
-            )
+        with _opened(path) as file:
+            table = parse_json((file.metadata() or {}).get(_METADATA, "{}").encode())
         converted(table, _Described, f"The model {path}")
-        built_from = table.get("model")
-        architecture = None if built_from is None else _architecture(path, built_from)
-        return cls(path, table, architecture, archive)
+        network = table.get("network")
+        return cls(path, table, None if network is None else _architecture(path, network))
 
     @property
     def target_settings(self) -> tuple[str, TargetSettings]:
@@ -107,10 +100,9 @@ class Model:
 
     def _fits(self, target: Target) -> bool:
         wanted = by_name(_arrays(self._like(target)))
-        try:
-            return all(self._archive.shape(name) == leaf.shape for name, leaf in wanted.items())
-        except ValueError:
-            return True  # and `trajectory` says what is wrong
+        with _opened(self.path) as file:
+            shapes = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys() & wanted.keys()}
+        return shapes == {name: leaf.shape for name, leaf in wanted.items()}
 
     def require_architecture(self, wanted: Architecture) -> None:
         """Parameters mean something for the layers they were trained in alone: what differs is named."""
@@ -141,18 +133,16 @@ class Model:
         """The trained layers; they must have the arrays of `like`: same names and kinds, finite values."""
         like = self._like(target) if like is None else like
         dynamic = _arrays(like)
-        static = eqx.filter(like, _is_array, inverse=True)
         wanted = by_name(dynamic)
-        if missing := sorted(wanted.keys() - self._archive.names):
-            raise UserError(f"The model {self.path} does not fit: it has no {missing[0]}.")
-        loaded = [self._read(name, leaf) for name, leaf in wanted.items()]
-        return eqx.combine(jax.tree.unflatten(jax.tree.structure(dynamic), loaded), static)
+        with _opened(self.path) as file:
+            if missing := sorted(wanted.keys() - file.keys()):
+                raise UserError(f"The model {self.path} does not fit: it has no {missing[0]}.")
+            loaded = [self._read(file, name, leaf) for name, leaf in wanted.items()]
+        tree = jax.tree.unflatten(jax.tree.structure(dynamic), loaded)
+        return eqx.combine(tree, eqx.filter(like, _is_array, inverse=True))
 
-    def _read(self, name: str, leaf: Any) -> Any:
-        try:
-            array = self._archive.read(name, 8 * math.prod(leaf.shape))
-        except ValueError as error:
-            raise UserError(f"The model {self.path} is damaged: {error}.") from None
+    def _read(self, file: Any, name: str, leaf: Any) -> Any:
+        array = file.get_tensor(name)
         if array.shape != leaf.shape or array.dtype.kind != np.dtype(leaf.dtype).kind:
             raise UserError(
                 f"The model {self.path} does not fit: {name} is {array.dtype} {array.shape}, not {leaf.dtype} "
@@ -162,8 +152,6 @@ class Model:
             values = array.astype(leaf.dtype)
         if not np.all(np.isfinite(values)):
             raise UserError(f"The model {self.path} is damaged: {name} holds numbers that are not finite.")
-        if digest(array) != self.description.get("sha256", {}).get(name):
-            raise UserError(f"The model {self.path} is damaged: {name} is not what was saved.")
         return jnp.asarray(values)
 
     def kernel(self, target: Target, like: Trajectory | None = None) -> DLHMC:
@@ -181,7 +169,7 @@ def _arrays(like: Trajectory) -> Any:
 
 def _architecture(path: Path, table: dict[str, Any]) -> Architecture:
     """The settings that layers were built from."""
-    name = str(table.get("network"))
+    name = str(table.get("name"))
     kinds = registry.architectures()
     if name not in kinds:
         known = ", ".join(kinds)
@@ -195,23 +183,22 @@ def _architecture(path: Path, table: dict[str, Any]) -> Architecture:
 
 def describe(architecture: Architecture | None, target: dict[str, Any]) -> dict[str, Any]:
     """What a model file says about itself."""
-    model = None if architecture is None else {"network": architecture.name} | dataclasses.asdict(architecture)
-    return {"model": model, "target": target}
+    network = None if architecture is None else {"name": architecture.name} | dataclasses.asdict(architecture)
+    return {"network": network, "target": target}
 
 
 def save(path: Path, trajectory: Trajectory, description: dict[str, Any]) -> None:
     """Write a model in one piece: it is there as a whole or not at all."""
-    arrays: dict[str, NDArray[Any]] = {
-        name: np.asarray(value) for name, value in by_name(eqx.filter(trajectory, eqx.is_array)).items()
-    }
-    table = {"format": FORMAT, "sha256": {name: digest(array) for name, array in arrays.items()}} | description
-    write_arrays(path, arrays, {_DESCRIPTION: table})
+    if path.suffix != SUFFIX:
+        raise UserError(f"A model is a file that ends in {SUFFIX}, and {path.name} does not.")
+    arrays = {name: np.asarray(leaf) for name, leaf in by_name(eqx.filter(trajectory, eqx.is_array)).items()}
+    write_whole(path, to_bytes(arrays, {_METADATA: json.dumps(description)}))
 
 
 def shipped() -> dict[str, Path]:
     """The models that come with theories, by name."""
     folders = (theory.models for theory in registry.all_theories())
-    return {path.stem: path for folder in folders if folder is not None for path in sorted(folder.glob("*.npz"))}
+    return {path.stem: path for folder in folders if folder is not None for path in sorted(folder.glob(f"*{SUFFIX}"))}
 
 
 def find(name: str) -> Path:
@@ -227,26 +214,11 @@ def find(name: str) -> Path:
 
 
 def _of_run(path: Path) -> Path:
-    """The model of a training run; a finished one knows the fingerprint of its model."""
-    file, summary = path / "model.npz", path / "summary.json"
-    if not file.is_file():
-        if (path / "results.json").exists():
-            raise UserError(f"{path} is a comparison and has no model: give the training run of one of its samplers.")
-        if summary.is_file():
-            raise UserError(f"{path} is no training run, so it has no model: give a training run or a model file.")
-        raise UserError(f"{path} has no trained model yet: go on with 'dlhmc resume {path}', if it is a training run.")
-    if not summary.is_file():
-        return file  # a run that gave up has a model, too
-    try:
-        run = fingerprint(summary.with_name("config.toml"))
-        wanted = unsealed(parse_json(read_text(summary)), run).get("model_sha256")
-    except (OSError, ValueError) as error:
-        raise UserError(
-            f"{summary} is damaged, or of an older version of dlhmc: {error}; if you trust the model, give the file "
-            f"itself: {file}."
-        ) from None
-    if fingerprint(file) != wanted:
-        raise UserError(
-            f"The model {file} is not the one that was trained there (its SHA-256 is not that of {summary})."
-        )
-    return file
+    file = path / f"model{SUFFIX}"
+    if file.is_file():
+        return file
+    if (path / "results.json").exists():
+        raise UserError(f"{path} is a comparison and has no model: give the training run of one of its samplers.")
+    if (path / "summary.json").is_file():
+        raise UserError(f"{path} is no training run, so it has no model: give a training run or a model file.")
+    raise UserError(f"{path} has no trained model yet: go on with 'dlhmc resume {path}', if it is a training run.")

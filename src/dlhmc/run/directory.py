@@ -35,7 +35,7 @@ class RunDirectory:
         self.history = path / "history.zarr"
         self.checkpoints = path / "checkpoints"
         self.summary = path / "summary.json"
-        self.model = path / "model.npz"
+        self.model = path / "model.safetensors"
         #: of several processes, the first holds the directory for all
         self._lock: IO[str] | None = None
 

@@ -223,8 +223,8 @@ class Training(Work):
         self._description = description
         self._directory = directory
         state, amounts = self.state, self._amounts
-        described = description.get("model") or {}
-        self.title, self.unit = f"train {described.get('network', type(state.trajectory).__name__)}", "steps"
+        described = description.get("network") or {}
+        self.title, self.unit = f"train {described.get('name', type(state.trajectory).__name__)}", "steps"
         self.total = amounts.total
         self.tensorboard, self.wandb = amounts.tensorboard, amounts.wandb
         self.capacity = amounts.chunk or _CAPACITY
@@ -422,7 +422,6 @@ class Training(Work):
         saved = {
             "seconds": self.seconds,
             "steps": self.total,
-            "model_sha256": fingerprint(self._directory.model),
         }
         write_json(self._directory.summary, m | saved | warnings, self._directory.identity())
         path = self._directory.path

@@ -62,9 +62,9 @@ def finished(tmp_path_factory):
     assert code is ExitCode.INTERRUPTED
     assert not (path / "report.html").exists()
     recorded = Console(record=True, width=200, file=io.StringIO())
-    first = (path / "train-plaquettes-b2" / "model.npz").read_bytes()
+    first = (path / "train-plaquettes-b2" / "model.safetensors").read_bytes()
     assert resume(path, recorded) is ExitCode.OK
-    assert (path / "train-plaquettes-b2" / "model.npz").read_bytes() == first
+    assert (path / "train-plaquettes-b2" / "model.safetensors").read_bytes() == first
     return path, recorded.export_text()
 
 
@@ -82,7 +82,7 @@ def test_everything_is_there(finished):
         "tables/cost.md",
         "tables/cost.csv",
         "compare-b2/table.md",
-        "train-plaquettes-b2/model.npz",
+        "train-plaquettes-b2/model.safetensors",
     ):
         assert (path / name).stat().st_size > 0, name
     figures = {file.name for file in (path / "figures").iterdir()}

@@ -76,7 +76,7 @@ def standard(name):
 @pytest.fixture
 def untrained(tmp_path_factory):
     """A model file, as training would write it."""
-    path = tmp_path_factory.mktemp("model") / "mixture.npz"
+    path = tmp_path_factory.mktemp("model") / "mixture.safetensors"
     architecture, target = DenseArchitecture(leapfrog_steps=2, hidden=(4,), rule="affine"), standard("mixture")
     save(
         path,
