@@ -15,12 +15,12 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as to_bytes
 
 from dlhmc.errors import Setting, UserError
+from dlhmc.files import parse_json, write_whole
 from dlhmc.kernels import DLHMC
 from dlhmc.layers import Trajectory
 from dlhmc.models.architecture import Architecture
 from dlhmc.numerics.leaves import by_name
 from dlhmc.settings import converted, hints_of, shown
-from dlhmc.files import parse_json, write_whole
 from dlhmc.targets import Target
 from dlhmc.theories import registry
 from dlhmc.theories.contract import TargetSettings

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from dlhmc.errors import ExitCode, Setting, UserError
-from dlhmc.files import fingerprint
 from dlhmc.geometry.contract import Field, real_dtype
 from dlhmc.kernels import DLHMC
 from dlhmc.layers import Trajectory
