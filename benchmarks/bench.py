@@ -22,13 +22,13 @@ from benchmarks.chunks import sampling_chunk
 from benchmarks.stopwatch import Contestant, fastest
 from dlhmc import tables
 from dlhmc.errors import UserError
+from dlhmc.exact.von_mises import U1Draws
 from dlhmc.kernels import DLHMC, HMC, Exact, Kernel
 from dlhmc.numerics import trig
 from dlhmc.run.sampling import Sampler
 from dlhmc.run.settings import SampleAmounts
 from dlhmc.targets.contract import ExactDraws
 from dlhmc.theories.gauge.architectures import LocalArchitecture
-from dlhmc.theories.u1.draws import U1Draws
 from dlhmc.theories.u1.hits import InstantonHits
 from dlhmc.theories.u1.wilson import U1
 

@@ -27,6 +27,7 @@ from rich.console import Console
 from scipy import stats
 
 from dlhmc.errors import ExitCode
+from dlhmc.exact.characters import charge_squared
 from dlhmc.kernels import DLHMC, HMC, Alternating, Exact, Info, Kernel, State
 from dlhmc.kernels.integrators import INTEGRATORS
 from dlhmc.layers import Trajectory
@@ -35,7 +36,6 @@ from dlhmc.testing import check_ranks, check_stationarity, holm
 from dlhmc.testing.stationarity import p_value_of_means
 from dlhmc.theories import registry
 from dlhmc.theories.gauge.wilson import wilson
-from dlhmc.theories.u1.exact import charge_squared
 from dlhmc.theories.u1.hits import InstantonHits
 from dlhmc.theories.u1.wilson import U1
 from dlhmc.theories.vectors.funnel import Funnel

@@ -11,12 +11,12 @@ from drawn import legend, lines, marks, pictures, spans
 
 from dlhmc.comparison.results import Quantity
 from dlhmc.errors import UserError
+from dlhmc.exact import characters
 from dlhmc.report.command import build_page
 from dlhmc.report.compared import ComparedRun, Family
 from dlhmc.report.costs import cost_table
 from dlhmc.report.curves import Curve, read_curves
 from dlhmc.report.page import Table, render
-from dlhmc.theories.u1 import exact as u1_exact
 
 PAPER = Path(__file__).parents[2] / "docs" / "results" / "paper-curves.toml"
 OWN_WORDS = re.compile(r"charge|plaquette|lattice|instanton|β|U\(1\)", re.IGNORECASE)
@@ -148,7 +148,7 @@ def test_gauge_theory_has_its_own_figures(tmp_path):
     )
     (axis,) = found["charge-distribution"].figure.axes
     bars = {round(bar.get_x() + bar.get_width() / 2): bar.get_height() for bar in axis.patches}
-    assert bars[0] == pytest.approx(float(u1_exact.charge_distribution(3.0, 16, [0])[0]))
+    assert bars[0] == pytest.approx(float(characters.charge_distribution(1, 3.0, 16, [0])[0]))
     assert [found[:, 1].sum() for found in marks(axis).values()] == pytest.approx([1, 1])
     for axis in found["observables"].figure.axes:
         # One σ off, as was made by hand.

@@ -8,12 +8,12 @@ import pytest
 
 import dlhmc
 from dlhmc import UserError
+from dlhmc.exact.characters import plaquette
 from dlhmc.kernels import HMC, State
 from dlhmc.kernels.integrators import INTEGRATORS, integrate
 from dlhmc.targets import energy_change
 from dlhmc.testing.checks import evaluate
 from dlhmc.testing.target import TARGET_CHECKS
-from dlhmc.theories.gauge.exact import plaquette
 from dlhmc.theories.gauge.wilson import wilson
 
 compiled = eqx.filter_jit(integrate)

@@ -4,8 +4,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from dlhmc.exact import characters
 from dlhmc.kernels import HMC, Exact, State
-from dlhmc.theories.u1 import exact as u1_exact
 from dlhmc.theories.u1.hits import InstantonHits
 from dlhmc.theories.u1.wilson import U1
 from dlhmc.theories.vectors.gaussian import Gaussian
@@ -22,7 +22,7 @@ def test_acceptance_of_a_hit(side, beta):
     chains = 5000
     state = State(target.start(jax.random.key(0), "cold", chains, jnp.float32))
     state, info = eqx.filter_jit(kernel.step)(jax.random.key(1), state)
-    expected = 1 - float(u1_exact.charge_distribution(beta, side**2, 0))
+    expected = 1 - float(characters.charge_distribution(1, beta, side**2, 0))
     # Binomial: 4 σ fails at a new seed with probability 6e-5.
     assert abs(float(info.accepted_moves["hits"].mean()) - expected) < 4 * np.sqrt(expected * (1 - expected) / chains)
 

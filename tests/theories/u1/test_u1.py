@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dlhmc.exact import characters
 from dlhmc.targets import energy_change
-from dlhmc.theories.u1 import exact as u1_exact
 from dlhmc.theories.u1.links import (
     from_plaquettes,
     gauge_transform,
@@ -178,7 +178,7 @@ def test_exact_draws_have_the_exact_charge_distribution(lattice, beta):
     largest, charges, loops, polyakov = jax.tree.map(np.asarray, drawn(target.exact_draws(), jax.random.key(8)))
     assert largest <= np.pi + 1e-6
     values = np.arange(-8, 9)
-    expected = chains * u1_exact.charge_distribution(beta, target.volume, values)
+    expected = chains * characters.charge_distribution(1, beta, target.volume, values)
     seen = np.array([(charges == q).sum() for q in values])
     enough = expected > 10
     chi2 = ((seen - expected)[enough] ** 2 / expected[enough]).sum()
@@ -186,7 +186,7 @@ def test_exact_draws_have_the_exact_charge_distribution(lattice, beta):
     assert chi2 < 32
     # Loops of several areas and Polyakov loops, which vanish: 3.5 σ each.
     for (m, n), loop in zip(areas, (loop.astype(np.float64) for loop in loops), strict=True):
-        exact = u1_exact.wilson_loop(beta, target.volume, m * n)
+        exact = characters.wilson_loop(1, False, beta, target.volume, m * n)
         assert abs(loop.mean() - exact) < 3.5 * loop.std() / np.sqrt(chains)
     polyakov = polyakov.astype(np.float64)
     assert np.all(np.abs(polyakov.mean(-1)) < 4 * polyakov.std(-1) / np.sqrt(chains))

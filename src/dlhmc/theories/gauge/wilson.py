@@ -10,15 +10,16 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, Complex, Float, Key
 from numpy.typing import NDArray
 
+from dlhmc.exact import characters as exact
+from dlhmc.exact.splitting import TorusDraws
 from dlhmc.geometry.contract import Momentum, PerChain, real_dtype, sum_sites
 from dlhmc.geometry.unitary import UnitaryMatrices
 from dlhmc.names import Start
 from dlhmc.numerics.leaves import parameter
 from dlhmc.settings import Positive, checked
 from dlhmc.targets.contract import ExactDraws, Moment, Observed, Symmetry, Target
-from dlhmc.theories.gauge import exact, lattice
+from dlhmc.theories.gauge import lattice
 from dlhmc.theories.gauge.actions import Action, Plaquette, with_rectangles
-from dlhmc.theories.gauge.draws import TorusDraws
 from dlhmc.theories.gauge.groups import RECTANGLES, SU2, Group
 from dlhmc.theories.gauge.lattice import Links, Loops
 from dlhmc.theories.gauge.theory import Beta, Sides

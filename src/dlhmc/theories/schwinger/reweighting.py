@@ -10,10 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
+from dlhmc.exact.von_mises import U1Draws
 from dlhmc.geometry.contract import Field, PerChain
 from dlhmc.statistics import Estimate
 from dlhmc.theories.schwinger.schwinger import Schwinger
-from dlhmc.theories.u1.draws import U1Draws
 
 _BATCH = 1000
 

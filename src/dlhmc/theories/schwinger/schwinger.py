@@ -28,6 +28,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Complex, Float, Key
 
+from dlhmc.exact.von_mises import U1Draws
 from dlhmc.geometry.contract import PerChain
 from dlhmc.numerics import rng
 from dlhmc.numerics.leaves import parameter
@@ -37,7 +38,6 @@ from dlhmc.theories.schwinger.dirac import Dirac, Spinor
 from dlhmc.theories.schwinger.solver import solve
 from dlhmc.theories.schwinger.starts import PickedDraws
 from dlhmc.theories.schwinger.theory import Mass
-from dlhmc.theories.u1.draws import U1Draws
 from dlhmc.theories.u1.links import Links
 from dlhmc.theories.u1.wilson import U1
 

@@ -5,8 +5,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
+from dlhmc.exact.von_mises import U1Draws
 from dlhmc.theories.schwinger.determinant import log_determinant
-from dlhmc.theories.u1.draws import U1Draws
 from dlhmc.theories.u1.links import Links
 
 _CANDIDATES = 6

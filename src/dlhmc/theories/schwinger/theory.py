@@ -195,7 +195,7 @@ class SchwingerTheory(Theory):
 
     def derived(self, histories: "Histories", notes: Mapping[str, Any]) -> "Mapping[str, Estimate]":
         """Masses of pion and eta, where correlators were measured."""
-        from dlhmc.theories.schwinger.masses import masses
+        from dlhmc.statistics.masses import masses
 
         shape = histories.elements.get("pion", ())
         if len(shape) != 1:

@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 
+from dlhmc.exact import characters as exact
 from dlhmc.report.compared import ComparedRun
 from dlhmc.report.page import Block, Picture
 from dlhmc.report.plots import BLUE, COLOURS, GREEN, add_legend, draw_histories, mathtext, panels
 from dlhmc.theories.gauge.figures import GaugeFigures
-from dlhmc.theories.u1 import exact
 from dlhmc.theories.u1.layers import layer_blocks
 from dlhmc.theories.u1.theory import U1Settings, U1Theory
 
@@ -41,7 +41,7 @@ def _distribution(run: ComparedRun, charges: dict[str, Any]) -> Picture:
     reach = min(100, max(int(np.abs(values).max()) for values in charges.values()) + 1)
     sectors = np.arange(-reach, reach + 1)
     figure, (axis,) = panels(1, 1, 8.0, 3.4)
-    probabilities = exact.charge_distribution(described["beta"], math.prod(described["lattice"]), sectors)
+    probabilities = exact.charge_distribution(1, described["beta"], math.prod(described["lattice"]), sectors)
     axis.bar(sectors, np.asarray(probabilities), color=GREEN, alpha=0.45, label="exact P(Q)")
     for number, ((name, values), colour) in enumerate(zip(charges.items(), (BLUE, *COLOURS), strict=False)):
         # The error of a frequency is that of the average of a 0/1 series; chains are independent of each other.

@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Array, Complex, Float, Int
 
 from dlhmc.geometry.torus import TWO_PI, wrap_angle
+from dlhmc.lattice.tree import from_plaquettes
 from dlhmc.numerics import trig
 from dlhmc.numerics.devices import lattice_is_split
 from dlhmc.targets.contract import Observables, Observed
@@ -109,21 +110,6 @@ def transpose(x: Links) -> Links:
 def rotate(x: Links) -> Links:
     """A quarter turn (i, j) → (−j, i) on a square lattice."""
     return reflect(transpose(x), 0)
-
-
-def from_plaquettes(p: Plaquettes, holonomies: Float[Array, "2 chain"]) -> Links:
-    """Links in a maximal-tree gauge with the given plaquettes (their sum a multiple of 2π) and holonomies.
-
-    The tree holds all links along 1 but the last of each row, and the links along 0 of column 0 but the last:
-    they are 0, and the other links follow from the plaquettes one after the other.
-    """
-    inclusive = jnp.cumsum(p, axis=1)
-    along_0 = p - inclusive  # x_0(i, j) = −Σ_{j′<j} p(i, j′)
-    along_0 = along_0.at[-1].add(holonomies[0])
-    columns = inclusive[:, -1]
-    closing = jnp.cumsum(columns, axis=0) - columns  # x_1(i, Lt − 1) = Σ_{i′<i} Σ_j p(i′, j)
-    along_1 = jnp.zeros_like(p).at[:, -1].set(closing + holonomies[1])
-    return jnp.stack([along_0, along_1])
 
 
 def instanton(lattice: tuple[int, int], dtype: jnp.dtype) -> Float[Array, "2 x t 1"]:

@@ -7,13 +7,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float
 
+from dlhmc.exact import characters as exact
+from dlhmc.exact.von_mises import U1Draws
 from dlhmc.geometry.contract import PerChain
 from dlhmc.numerics import trig
 from dlhmc.numerics.leaves import parameter
 from dlhmc.settings import Positive, checked
 from dlhmc.theories.gauge.theory import Beta, Side
-from dlhmc.theories.u1 import exact
-from dlhmc.theories.u1.draws import U1Draws
 from dlhmc.theories.u1.links import Links, Plaquettes
 from dlhmc.theories.u1.plaquette_action import PlaquetteAction
 
@@ -94,13 +94,13 @@ class U1(PlaquetteAction):
             return {}
         beta, volume = float(self.beta) * float(self.gamma), self.volume
         values = {
-            "plaquette": exact.plaquette(beta, volume),
-            "charge_squared": exact.charge_squared(beta, volume),
-            "sine_charge_squared": exact.sine_charge_squared(beta, volume),
+            "plaquette": exact.plaquette(1, False, beta, volume),
+            "charge_squared": exact.charge_squared(1, beta, volume),
+            "sine_charge_squared": exact.sine_charge_squared(1, beta, volume),
         }
-        values |= {f"loop {m}x{n}": exact.wilson_loop(beta, volume, m * n) for m, n in _LOOPS}
+        values |= {f"loop {m}x{n}": exact.wilson_loop(1, False, beta, volume, m * n) for m, n in _LOOPS}
         values |= {f"polyakov {direction} {part}": 0.0 for direction, part in np.ndindex(2, 2)}
-        probabilities = exact.charge_distribution(beta, volume, _CHARGES)
+        probabilities = exact.charge_distribution(1, beta, volume, _CHARGES)
         # Rarer charges are too few for the central limit theorem.
         common = {q: float(p) for q, p in zip(_CHARGES, probabilities, strict=True) if p > 1e-3}
         return values | {f"P(Q = {q})": p for q, p in common.items()}

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from dlhmc.run.summary import Histories
+from dlhmc.statistics.masses import cosh_fit, masses
 from dlhmc.theories.schwinger.figures import critical_mass
-from dlhmc.theories.schwinger.masses import cosh_fit, masses
 from dlhmc.theories.schwinger.theory import SchwingerTheory
 
 MASS, HALF = 0.4, 8

@@ -1,19 +1,20 @@
 """The exact results against a table, against sum rules and against integration by brute force."""
 
+import functools
 import itertools
 import math
 
 import numpy as np
 import pytest
 
-from dlhmc.theories.u1.exact import (
-    charge_distribution,
-    charge_squared,
-    log_partition_function,
-    plaquette,
-    sine_charge_squared,
-    wilson_loop,
-)
+from dlhmc.exact import characters
+
+plaquette = functools.partial(characters.plaquette, 1, False)
+wilson_loop = functools.partial(characters.wilson_loop, 1, False)
+log_partition_function = functools.partial(characters.log_partition_function, 1, False)
+charge_squared = functools.partial(characters.charge_squared, 1)
+sine_charge_squared = functools.partial(characters.sine_charge_squared, 1)
+charge_distribution = functools.partial(characters.charge_distribution, 1)
 
 TABLE = [  # β, then ⟨cos⟩, ⟨Q_Z²⟩, ⟨Q_R²⟩ at 8×8 and at 16×16
     (1, 0.44638997, 2.600719, 0.723660, 0.44638997, 10.402876, 2.894641),

@@ -16,9 +16,12 @@ from scipy import special
 
 from dlhmc.geometry.contract import PerChain, sum_sites
 from dlhmc.geometry.torus import TWO_PI, wrap_angle
+from dlhmc.lattice.tree import from_plaquettes
 from dlhmc.numerics import rng, trig
 from dlhmc.numerics.leaves import leaf
-from dlhmc.theories.u1.links import Links, Plaquettes, from_plaquettes, gauge_transform
+
+Links = Float[Array, "2 x t chain"]
+Plaquettes = Float[Array, "x t chain"]
 
 # Box–Muller from 65 bits never exceeds √(130 ln 2) = 9.49.
 _LARGEST_NORMAL = 9.5
@@ -47,7 +50,8 @@ class U1Draws(eqx.Module):
         holonomies = TWO_PI * rng.uniform(of_holonomies, (2, chains), dtype)
         x = from_plaquettes(self._closed_plaquettes(of_plaquettes, chains, dtype), holonomies)
         alpha = TWO_PI * rng.uniform(of_gauge, (*self.lattice, chains), dtype)
-        return wrap_angle(gauge_transform(x, alpha))
+        ahead = jnp.stack([jnp.roll(alpha, -1, axis=0), jnp.roll(alpha, -1, axis=1)])
+        return wrap_angle(x + alpha - ahead)
 
     def _von_mises(self, key: Key[Array, ""], shape: tuple[int, ...], dtype: jnp.dtype) -> Array:
         z = rng.normal(key, shape, dtype)

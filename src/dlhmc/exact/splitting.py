@@ -2,7 +2,7 @@
 
 In a maximal-tree gauge the links are V plaquettes and two holonomies A and B, with A B A† B† the ordered product of all
 plaquettes. The weight of s plaquettes of product g, summed over everything else, is K_s(g) = Σ_r d_r a_r^s χ_r(g), with
-the coefficients a_r of `exact`. So
+the coefficients a_r of `characters`. So
 
 1. draw A and B from the Haar measure until they are accepted with probability K_V(A B A† B†)/K_V(1);
 2. split the V plaquettes of product R = A B A† B† in two: the product H of the first s has the density
@@ -28,9 +28,9 @@ from jaxtyping import Array, Complex, Float, Int, Key
 from numpy.typing import NDArray
 from scipy import optimize, special
 
+from dlhmc.exact import characters
 from dlhmc.numerics import rng, trig
 from dlhmc.numerics.leaves import leaf
-from dlhmc.theories.gauge import exact
 
 Links = Complex[Array, "2 2 mu x t chain"]
 Elements = Float[Array, "5 *shape chain"]
@@ -347,8 +347,8 @@ def _part(special_group: bool, beta: float, size: int, largest: int) -> tuple[fl
 
 def _relative_weight(special_group: bool, beta: float, size: int, alpha: Host, q0: Host) -> Host:
     """K_s(g)/K_s(1) for g = e^{iα}·q: the character of λ is e^{i(λ₁ + λ₂)α} U_{λ₁ − λ₂}(q₀), U of Chebyshev."""
-    weights, ratios = exact.representations(2, special_group, beta)
-    d = exact.dimensions(weights)
+    weights, ratios = characters.representations(2, special_group, beta)
+    d = characters.dimensions(weights)
     k = np.zeros((alpha.size, q0.size))
     for spin in np.unique(weights[:, 0] - weights[:, 1]):
         chosen = weights[:, 0] - weights[:, 1] == spin

@@ -1,0 +1,1 @@
+"""Fields on the links of periodic lattices."""
