@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 import dlhmc
-from dlhmc.theories.gauge.files import Configuration, read, write
+from dlhmc.io import Configuration, read, write
 from dlhmc.theories.gauge.flow import Flowed, charge_density, field_strengths, flow
 
 #: of the flow time, where the picture shows the density for the first time after the start

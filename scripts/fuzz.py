@@ -38,11 +38,13 @@ import numpy as np
 from numcodecs.zstd import Zstd
 from rich.console import Console
 
+from dlhmc import io as gauge
 from dlhmc.comparison import table
 from dlhmc.comparison.results import Entry, Quantity, Results, to_json
 from dlhmc.comparison.streams import Streams
 from dlhmc.errors import UserError
 from dlhmc.files import fingerprint, sealed, write_arrays
+from dlhmc.io import ildg, lime, nersc
 from dlhmc.models.model import Model, describe, save
 from dlhmc.numerics.leaves import by_name, digest
 from dlhmc.plans.comparing import ComparePlan
@@ -59,8 +61,6 @@ from dlhmc.run.sampling import require_history
 from dlhmc.settings import read_table, to_toml
 from dlhmc.studies.study import StudyPlan
 from dlhmc.theories import registry
-from dlhmc.theories.gauge import files as gauge
-from dlhmc.theories.gauge.files import ildg, lime, nersc
 from dlhmc.theories.u1.theory import U1Settings
 
 MOST_SECONDS, MOST_MEGABYTES = 60, 400

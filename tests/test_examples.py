@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from dlhmc.theories.gauge.files import Configuration, write
+from dlhmc.io import Configuration, write
 from dlhmc.theories.gauge.wilson import wilson
 
 EXAMPLES = Path(__file__).parents[1] / "examples"

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from latqcdtools.interfaces.confReader import ILDGReader, NERSCReader
 
-from dlhmc.theories.gauge.files import Configuration, write
-from theories.gauge.files.gauge_links import random_links
+from dlhmc.io import Configuration, write
+from gauge_links import random_links
 
 
 @pytest.mark.parametrize(

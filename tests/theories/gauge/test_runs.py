@@ -10,9 +10,9 @@ import pytest
 import dlhmc
 from dlhmc import cli
 from dlhmc.errors import ExitCode
+from dlhmc.io import read
 from dlhmc.report.command import build_page
 from dlhmc.theories import registry
-from dlhmc.theories.gauge.files import read
 
 SIZE = "--target su3 --lattice 2 4 2 2 --beta 5.5 --chains 2 --quiet"
 #: so short that links stay where they are

@@ -323,7 +323,7 @@ class GaugeTheory(FlowedTheory):
 
     def formats(self) -> Mapping[str, FileFormat]:
         """Those of lattice QCD, which are for SU(N)."""
-        from dlhmc.theories.gauge.files.fields import formats
+        from dlhmc.theories.gauge.files import formats
 
         return formats() if self.group.special else {}
 

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dlhmc.errors import UserError
+from dlhmc.io import exchange
+from dlhmc.io.configuration import Configuration, Links
 from dlhmc.theories.contract import FileFormat, StoredConfiguration
-from dlhmc.theories.gauge.files import exchange
-from dlhmc.theories.gauge.files.configuration import Configuration, Links
 
 # Replica and number of a configuration, as CLS and openQCD write them; NERSC archives end with the number.
 _NAMES = {

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dlhmc.theories.gauge.files.configuration import (
+from dlhmc.io.configuration import (
     Configuration,
     Links,
     link_trace,

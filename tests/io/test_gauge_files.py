@@ -6,6 +6,9 @@ import struct
 
 import numpy as np
 import pytest
+
+from dlhmc.errors import UserError
+from dlhmc.io import FORMATS, Configuration, lime, read, write
 from gauge_links import (
     at_odd_sites,
     in_site_order,
@@ -14,9 +17,6 @@ from gauge_links import (
     random_links,
     scidac_checksum,
 )
-
-from dlhmc.errors import UserError
-from dlhmc.theories.gauge.files import FORMATS, Configuration, lime, read, write
 
 LATTICE = (2, 4, 6, 8)
 VARIANTS = [

@@ -8,10 +8,10 @@ import struct
 import fuzz
 import numpy as np
 import pytest
-from gauge_links import in_site_order, nersc_checksum, random_links, scidac_checksum
 
 from dlhmc.errors import UserError
-from dlhmc.theories.gauge.files import FORMATS, Configuration, lime, read, write
+from dlhmc.io import FORMATS, Configuration, lime, read, write
+from gauge_links import in_site_order, nersc_checksum, random_links, scidac_checksum
 
 LATTICE = (2, 4, 2, 4)
 LINKS = random_links(LATTICE)

@@ -13,8 +13,8 @@ from xml.sax.saxutils import escape
 
 import numpy as np
 
-from dlhmc.theories.gauge.files import lime
-from dlhmc.theories.gauge.files.configuration import (
+from dlhmc.io import lime
+from dlhmc.io.configuration import (
     NUMBER,
     Configuration,
     in_site_order,
@@ -25,7 +25,7 @@ from dlhmc.theories.gauge.files.configuration import (
     require_size,
     require_special_unitary,
 )
-from dlhmc.theories.gauge.files.lime import Record, recognises
+from dlhmc.io.lime import Record, recognises
 
 __all__ = ["decode", "encode", "recognises"]
 

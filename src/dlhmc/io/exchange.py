@@ -8,8 +8,8 @@ import numpy as np
 
 from dlhmc.errors import UserError
 from dlhmc.files import AnyPath, read_regular, write_whole
-from dlhmc.theories.gauge.files import ildg, nersc, openqcd
-from dlhmc.theories.gauge.files.configuration import Configuration, native, require_special_unitary
+from dlhmc.io import ildg, nersc, openqcd
+from dlhmc.io.configuration import Configuration, native, require_special_unitary
 
 
 @dataclasses.dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from dlhmc.theories.gauge.files.configuration import (
+from dlhmc.io.configuration import (
     NUMBER,
     Configuration,
     in_site_order,
