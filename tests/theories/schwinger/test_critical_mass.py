@@ -1,0 +1,24 @@
+"""What a report and a summary of runs with fermions add."""
+
+import numpy as np
+import pytest
+
+from dlhmc.run.summary import Histories
+from dlhmc.theories.schwinger.figures import critical_mass
+from dlhmc.theories.schwinger.theory import SchwingerTheory
+
+
+def test_critical_mass():
+    assert critical_mass(5.0) == pytest.approx(-0.0840)
+    assert -0.1968 < critical_mass(2.5) < -0.1351
+    assert critical_mass(12.0) == pytest.approx(-0.0719 / 2)
+    assert critical_mass(0.5) is None
+
+
+def test_a_solver_that_gave_up_is_warned_of():
+    failures = np.array([[0, 2], [1, 0]])
+    histories = Histories(
+        (2, 2), "cold", {"solver_failures": ()}, lambda *_: failures, lambda name: float(failures.sum())
+    )
+    (text,) = SchwingerTheory().warnings(histories)
+    assert text.startswith("The solver gave up 3 times, and the proposals were rejected")
