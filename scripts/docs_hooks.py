@@ -40,8 +40,9 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
 
 def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:
     """The help of every command in place of a mark, and links to where pages are on the site."""
+    up = "../" * page.file.src_uri.count("/")
     for name in _BESIDE:
-        markdown = markdown.replace(f"](../{name})", f"]({name})")
+        markdown = markdown.replace(f"]({up}../{name})", f"]({up}{name})")
     if page.file.src_uri in _BESIDE:
         markdown = markdown.replace("](docs/", "](")
     return markdown.replace(_OPTIONS, _options()) if _OPTIONS in markdown else markdown

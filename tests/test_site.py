@@ -33,8 +33,8 @@ def test_notebooks_are_kept_without_outputs(notebook):
         ast.parse("".join(cell["source"]))
 
 
-def test_there_are_three_notebooks_and_three_configurations():
-    assert [path.stem for path in NOTEBOOKS] == ["first-steps", "own-action", "train-and-compare"]
+def test_there_are_two_notebooks_and_three_configurations():
+    assert [path.stem for path in NOTEBOOKS] == ["first-steps", "train-and-compare"]
     assert [path.stem for path in CONFIGS] == ["continuum", "laptop", "paper"]
 
 

@@ -232,11 +232,11 @@ def test_other_files(name, reason, tmp_path, capsys):
 
 
 def test_the_page(tmp_path, monkeypatch):
-    """What docs/interoperability.md shows runs as it stands there."""
+    """What docs/guides/files.md shows runs as it stands there."""
     monkeypatch.chdir(tmp_path)
     amount = {"chains": 4, "trajectories": 200, "warmup": 0, "start": "cold"}
     dlhmc.sample(dlhmc.HMC(TARGET, step_size=0.2, steps=4), **amount, out="runs/hmc7", progress=False)
-    page = Path(__file__).parents[2] / "docs" / "interoperability.md"
+    page = Path(__file__).parents[2] / "docs" / "guides" / "files.md"
     names: dict[str, object] = {}
     for code in re.findall(r"^```python\n(.*?)^```$", page.read_text(encoding="utf-8"), re.M | re.S):
         exec(code, names)  # noqa: S102 our own page
