@@ -1,12 +1,16 @@
 """Programs that only prepare a test, as that of random weights: compiled as for users, they would take most of it."""
 
+import sys
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 # Those of XLA's options in tests/conftest.py that matter most here; they change the last digits of a number at most.
-_OPTIONS = {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False}
+_OPTIONS = {"xla_backend_optimization_level": 0} | (
+    {"xla_cpu_use_fusion_emitters": False} if sys.version_info < (3, 12) else {}
+)
 
 
 def unoptimised(function):

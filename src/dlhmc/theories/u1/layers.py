@@ -31,7 +31,7 @@ ENERGY, SINE_CHARGE = "H − Σ log|J|, from its start", f"{U1Theory.symbols['si
 CHAINS = 512
 _FRAMES = 5
 # It runs only once: to optimise it would take longer.
-_OPTIONS = {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False}
+_OPTIONS = {"xla_backend_optimization_level": 0}
 
 
 def layer_blocks(run: ComparedRun) -> list[Block]:
