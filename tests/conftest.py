@@ -9,10 +9,12 @@ from pathlib import Path
 # optimisation, no threads and the older, faster code generator save most of it. Where numbers are held against exact
 # results, rounding should be that of users: `make test` runs what is marked `statistical` in processes of its own, with
 # XLA_FLAGS empty. They must be set before JAX starts, and subprocesses inherit them.
-FAST = "--xla_backend_optimization_level=0 --xla_cpu_parallel_codegen_split_count=1 --xla_cpu_multi_thread_eigen=false"
-# jaxlib 0.12 no longer has it, and an option that XLA does not know ends the process.
-OLDER = " --xla_cpu_use_fusion_emitters=false" if sys.version_info < (3, 12) else ""
-os.environ.setdefault("XLA_FLAGS", FAST + OLDER)
+# jaxlib 0.12 no longer has the older generator, and an option that XLA does not know ends the process.
+os.environ.setdefault(
+    "XLA_FLAGS",
+    "--xla_backend_optimization_level=0 --xla_cpu_parallel_codegen_split_count=1 --xla_cpu_multi_thread_eigen=false"
+    + (" --xla_cpu_use_fusion_emitters=false" if sys.version_info < (3, 12) else ""),
+)
 
 import jax
 import pytest

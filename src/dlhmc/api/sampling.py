@@ -14,7 +14,7 @@ from dlhmc.errors import ExitCode, UserError
 from dlhmc.kernels import Kernel
 from dlhmc.names import Start
 from dlhmc.run import sampling
-from dlhmc.run.configurations import Given, start_from, start_from_file
+from dlhmc.run.configurations import Given, require_start_shape, start_from, start_from_file
 from dlhmc.run.describe import describe_kernel, fingerprint
 from dlhmc.run.engine import Measured, Measurements
 from dlhmc.run.samples import Samples, dataset
@@ -97,6 +97,7 @@ def sample(
         first = functools.partial(start_from_file, file, kernel.target, chains)
     elif amounts.start is None:
         array = np.asarray(start)
+        require_start_shape(array.shape, kernel.target, chains)
         objects, first = (kernel, array), functools.partial(start_from, array, kernel.target, chains)
     measured = Measurements(Measured(observables or {}), temperature=temperature_every > 0)
     sampler = Sampler(kernel, tune is not None, measured, start=first)

@@ -1,5 +1,6 @@
 """Configurations that come from elsewhere: as fields of a target, and as first configurations of a run."""
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ from dlhmc.theories import registry
 
 # Of numbers of few digits from a geometry whose points are not all numbers, such as unitary matrices.
 _TOLERANCE = 1e-4
+# More than files that people exchange take for a number of a configuration, and for their texts.
+_BYTES_OF_NUMBER, _BYTES_OF_TEXTS = 64, 2**20
 
 
 class Given(eqx.Module):
@@ -57,14 +60,20 @@ def _distance(geometry: Geometry, x: Field) -> Field:
     return jnp.abs(geometry.features(geometry.project(x)) - geometry.features(x))
 
 
+def require_start_shape(shape: tuple[int, ...], target: Target, chains: int) -> None:
+    """A `UserError` before anything is read, or room made for it: the shape may be that of a bomb."""
+    wanted = target.shape
+    if shape not in (wanted, (*wanted, chains)):
+        raise UserError(
+            f"First configurations have the shape {list(shape)}, but must have {list(wanted)}, or "
+            f"{[*wanted, chains]} with one for each chain."
+        )
+
+
 def start_from(configurations: Any, target: Target, chains: int) -> Given:
     """From one configuration for all chains, or from […, chain]."""
     array, wanted = np.asarray(configurations), target.shape
-    if array.shape not in (wanted, (*wanted, chains)):
-        raise UserError(
-            f"First configurations have the shape {list(array.shape)}, but must have {list(wanted)}, or "
-            f"{[*wanted, chains]} with one for each chain."
-        )
+    require_start_shape(array.shape, target, chains)
     return Given(target.geometry, as_field(array[None] if array.shape == wanted else np.moveaxis(array, -1, 0), target))
 
 
@@ -76,6 +85,10 @@ def start_from_file(path: Path, target: Target, chains: int) -> Given:
     form = registry.format_of(path)
     if form is None:
         return start_from(load_array(path), target, chains)
+    if path.stat().st_size > _BYTES_OF_NUMBER * math.prod(target.shape) + _BYTES_OF_TEXTS:
+        raise UserError(
+            f"{path} is far larger than a configuration of the target, which has {list(target.shape)} numbers."
+        )
     settings, (theory, x) = registry.read_configuration(path, form)
     known = registry.describe(target)
     if x.shape != target.shape or (known is not None and known[0] != theory):
