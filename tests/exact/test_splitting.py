@@ -1,5 +1,6 @@
 """Exact draws of SU(2) and U(2) on the torus, held to the exact results."""
 
+import functools
 import math
 
 import equinox as eqx
@@ -9,7 +10,8 @@ import numpy as np
 import pytest
 
 from dlhmc.exact import characters as exact
-from dlhmc.exact.splitting import TorusDraws, _heat_bath_u2, _multiply
+from dlhmc.exact.splitting import TorusDraws, _heat_bath
+from dlhmc.geometry.unitary import UnitaryMatrices
 from dlhmc.testing.checks import evaluate  # the program that tests of kernels need anyway
 from exact.plaquette_moments import mean_plaquette_squared, plaquette_squared
 
@@ -127,15 +129,10 @@ def test_links_are_of_the_group_and_every_chain_has_its_own_numbers(x64, special
 def test_plaquettes_have_the_product_that_they_were_split_from(beta):
     draws = TorusDraws.build((4, 4), 2, False, beta)
     key = jax.random.key(0)
-    product = draws._haar(key, (50,), jnp.dtype(jnp.float32))
-    angle, *q = np.asarray(eqx.filter_jit(draws._plaquettes)(key, product)).reshape(5, 16, 50)
-    q = np.stack(q)
-    np.testing.assert_allclose(np.linalg.norm(q, axis=0), 1, atol=1e-5)
-    whole = q[:, 0]
-    for k in range(1, 16):
-        whole = _multiply(whole, q[:, k])
-    np.testing.assert_allclose(angle.sum(axis=0), product[0], atol=1e-4)
-    np.testing.assert_allclose(whole, product[1:], atol=1e-4)
+    product = UnitaryMatrices(2, False, ()).haar(key, 50, jnp.dtype(jnp.float32))
+    p = np.moveaxis(np.asarray(eqx.filter_jit(draws._plaquettes)(key, product)).reshape(2, 2, 16, 50), (0, 1), (2, 3))
+    np.testing.assert_allclose(p @ dagger(p), np.broadcast_to(np.eye(2), p.shape), atol=1e-5)
+    np.testing.assert_allclose(functools.reduce(np.matmul, p), np.moveaxis(product, 2, 0), atol=1e-4)
 
 
 def test_single_links_are_uniform():
@@ -149,17 +146,16 @@ def test_single_links_are_uniform():
 
 
 def test_the_heat_bath_never_accepts_with_more_than_certainty():
-    """The bound on ln M that `_heat_bath_u2` states."""
+    """The bound on ln M that `_draw_phase` states."""
     generator = np.random.default_rng(0)
     shape = (40, 40, 250)
-    x, y = (jnp.asarray(v, jnp.float32) for v in np.meshgrid(*[np.geomspace(1e-3, 30, 40)] * 2, indexing="ij"))
-    quaternion = generator.normal(size=(4, *shape))
-    r = np.concatenate([generator.uniform(-np.pi, np.pi, (1, *shape)), quaternion / np.linalg.norm(quaternion, axis=0)])
+    x, y = (v[..., None] for v in np.meshgrid(*[np.geomspace(1e-3, 30, 40)] * 2, indexing="ij"))
+    r = np.linalg.qr(generator.normal(size=(*shape, 2, 2, 2)) @ [1, 1j])[0]
+    m = x * np.eye(2)[..., None, None, None] + y * np.moveaxis(r, (-2, -1), (0, 1))
     # proposals that would be accepted for sure, apart from the angle
-    n = np.full((3, *shape), 1e-4)
-    u = np.stack([generator.uniform(size=shape), np.full(shape, 0.5)])
-    r, n, u = (jnp.asarray(v, jnp.float32) for v in (r, n, u))
-    _, log_accept = jax.jit(_heat_bath_u2)(x[..., None], y[..., None], r, n, u)
+    n = jnp.full((3, *shape), 1e-4, jnp.float32)
+    u = jnp.stack([jnp.asarray(generator.uniform(size=shape), jnp.float32), jnp.full(shape, 0.5, jnp.float32)])
+    _, log_accept = jax.jit(_heat_bath, static_argnums=0)(False, jnp.asarray(m, jnp.complex64), n, u)
     assert float(jnp.max(log_accept)) < 1e-4
 
 

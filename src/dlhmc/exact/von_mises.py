@@ -5,14 +5,15 @@ Draw V − 1 of them, let the last one close the torus, and accept with probabil
 1/√(2πβ). A maximal tree, two uniform holonomies and a uniform gauge transformation make links of them.
 """
 
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
-from numpy.polynomial.legendre import leggauss
 from numpy.typing import NDArray
-from scipy import special
+from scipy import integrate, interpolate, optimize, special
 
 from dlhmc.geometry.contract import PerChain, sum_sites
 from dlhmc.geometry.torus import TWO_PI, wrap_angle
@@ -75,37 +76,31 @@ class U1Draws(eqx.Module):
 
 
 def _quantile_cubics(beta: float) -> NDArray[np.float64]:
-    """Hermite cubics of h(z) = F⁻¹(Φ(z)), z ≥ 0, for the von Mises distribution function F, cell by cell."""
+    """Hermite cubics of h(z) = F⁻¹(Φ(z)), z ≥ 0, for the von Mises distribution function F, cell by cell.
+
+    They follow from dh/dz = φ(z)/f(h), integrated from the tail inwards, where errors shrink.
+    """
+    log_norm = np.log(TWO_PI * special.ive(0, beta))
+
+    def slope(z: Any, h: Any) -> Any:
+        return np.exp(-0.5 * z**2 - 0.5 * np.log(TWO_PI) - beta * (np.cos(h) - 1) + log_norm)
+
     z = np.linspace(0, _LARGEST_NORMAL, _CELLS + 1)
-    x = _upper_quantile(beta, special.log_ndtr(-z))
-    # dh/dz = φ(z)/f(h); densities in logs, as both underflow in the tail.
-    log_density = beta * (np.cos(x) - 1) - np.log(TWO_PI * special.ive(0, beta))
-    slope = np.exp(-0.5 * z**2 - 0.5 * np.log(TWO_PI) - log_density) * (_LARGEST_NORMAL / _CELLS)
-    rise, left, right = np.diff(x), slope[:-1], slope[1:]
-    return np.stack([x[:-1], left, 3 * rise - 2 * left - right, left + right - 2 * rise])
+    span = (_LARGEST_NORMAL, 0.0)
+    start = [_quantile_of_tail(beta, special.log_ndtr(-_LARGEST_NORMAL) + log_norm)]
+    h = integrate.solve_ivp(slope, span, start, "DOP853", z[::-1], rtol=1e-13, atol=1e-14).y[0, ::-1]
+    cubics = interpolate.CubicHermiteSpline(np.arange(_CELLS + 1), h, slope(z, h) * (_LARGEST_NORMAL / _CELLS))
+    return np.asarray(cubics.c[::-1])
 
 
-def _upper_quantile(beta: float, log_tail: NDArray[np.float64]) -> NDArray[np.float64]:
-    """x ∈ [0, π] with log ∫_x^π f = log_tail, by bisection on panels integrated with Gauss–Legendre."""
-    edges = np.linspace(0, np.pi, 4001)
-    nodes, weights = leggauss(16)
-    norm = TWO_PI * special.ive(0, beta)
+def _quantile_of_tail(beta: float, log_tail: float) -> float:
+    """x with log ∫_x^π e^{β(cos y − 1)} dy = log_tail, for a tail so small that it decides nothing but its own size."""
+    nodes, weights = np.polynomial.legendre.leggauss(200)
 
-    def integral(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
-        half, centre = (b - a)[:, None] / 2, (a + b)[:, None] / 2
-        values = np.exp(beta * (np.cos(centre + half * nodes) - 1)) / norm
-        return np.asarray((values * weights * half).sum(axis=1))
+    def excess(x: float) -> float:
+        y = x + (np.pi - x) * (nodes + 1) / 2
+        exponents = beta * (np.cos(y) - np.cos(x))
+        return float(beta * (np.cos(x) - 1) + np.log(weights @ np.exp(exponents) * (np.pi - x) / 2) - log_tail)
 
-    # Summed from π inwards: the tail keeps its relative precision.
-    panels = integral(edges[:-1], edges[1:])
-    tails = np.append(np.cumsum(panels[::-1])[::-1], 0.0)
-
-    low, high = np.zeros_like(log_tail), np.full_like(log_tail, np.pi)
-    for _ in range(60):
-        middle = (low + high) / 2
-        panel = np.clip(np.searchsorted(edges, middle, side="right"), 1, len(edges) - 1)
-        tail = tails[panel] + integral(middle, edges[panel])
-        with np.errstate(divide="ignore"):  # beyond the smallest number: log 0 = −∞ compares as it should
-            inside = np.log(tail) > log_tail
-        low, high = np.where(inside, middle, low), np.where(inside, high, middle)
-    return (low + high) / 2
+    nearest = np.nextafter(np.pi, 0)
+    return nearest if excess(nearest) > 0 else float(optimize.brentq(excess, 0.0, nearest))

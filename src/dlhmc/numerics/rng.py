@@ -139,7 +139,7 @@ def first_accepted(
         count, done, kept = carry
         propose_key, accept_key = jax.random.split(jax.random.fold_in(key, count))
         x, log_acceptance = propose(propose_key)
-        accept = jnp.log(uniform(accept_key, log_acceptance.shape, x.dtype)) < log_acceptance
+        accept = jnp.log(uniform(accept_key, log_acceptance.shape, log_acceptance.dtype)) < log_acceptance
         return count + 1, done | accept, jnp.where(accept & ~done, x, kept)
 
     start = (jnp.zeros((), jnp.int32), jnp.zeros(log_acceptance.shape, bool), jnp.zeros(x.shape, x.dtype))
