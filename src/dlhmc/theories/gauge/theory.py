@@ -229,7 +229,7 @@ class FlowedTheory(Theory):
         """t₀ and w₀, where fields were flowed far enough."""
         import numpy as np
 
-        from dlhmc.theories.gauge.scales import reference_scales
+        from dlhmc.statistics.scales import reference_scales
 
         if "flow_energy" not in histories.elements or "flow_times" not in notes:
             return {}

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dlhmc.theories.gauge.scales import reference_scales
+from dlhmc.statistics.scales import reference_scales
 
 TIMES = np.arange(0.0, 4.01, 0.05)
 
