@@ -1,4 +1,4 @@
-"""The scales t₀ and w₀ from the energy density along the Wilson flow."""
+"""The scales t₀ and w₀ from the energy density along the gradient flow."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
