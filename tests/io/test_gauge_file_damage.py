@@ -142,15 +142,15 @@ def with_record(data, kind, content):
         ("ildg-format", b"<ildgFormat><field>&a;</field></ildgFormat>", "XML .* is damaged"),
         ("ildg-format", b"<a>" * 10_000, "XML .* is damaged"),
         ("ildg-format", b"<a>" * 100_000, "larger than 64 KB"),
-        ("ildg-format", b"<ildgFormat></ildgFormat>", "no <field>"),
+        ("ildg-format", b"<ildgFormat></ildgFormat>", "no field"),
         ("ildg-format", b"", "XML .* is damaged"),
         ("ildg-format", None, "0 records 'ildg-format'"),
         ("ildg-binary-data", None, "0 records 'ildg-binary-data'"),
         ("ildg-binary-data", b"", "truncated"),
         ("scidac-checksum", None, "'scidac-checksum' is missing"),
         ("scidac-checksum", b"<a><suma>1</suma><sumb>abc</sumb></a>", "checksum is wrong: the file says 1 abc, but"),
-        ("scidac-checksum", b"<a><suma>1</suma></a>", "no <sumb>"),
-        ("scidac-checksum", b"<a><suma>x</suma></a>", "says 'x' as <suma>"),
+        ("scidac-checksum", b"<a><suma>1</suma></a>", "no sumb"),
+        ("scidac-checksum", b"<a><suma>x</suma></a>", "its suma is .x."),
         ("scidac-record-xml", b"<usqcdInfo><plaq>0.5</plaq></usqcdInfo>", "plaquette is wrong: the file says 0.5"),
         ("scidac-record-xml", b"<usqcdInfo><linktr>0.5</linktr></usqcdInfo>", "link trace is wrong"),
     ],
@@ -164,11 +164,11 @@ def test_records_of_ildg(kind, content, reason, files, tmp_path):
     [
         (rb"<lt>4</lt>", b"<lt>8</lt>", "truncated: its dimensions 2×4×2×8"),
         (rb"<lt>4</lt>", b"<lt>999999999</lt>", "more than 2 GB"),
-        (rb"<lt>4</lt>", b"<lt>\xd9\xa4</lt>", "says '٤' as <lt>"),  # a digit, but none of ASCII
+        (rb"<lt>4</lt>", b"<lt>\xd9\xa4</lt>", "its lt is '٤'"),  # a digit, but none of ASCII
         (rb"<field>su3gauge", b"<field>su9gauge", "truncated"),
-        (rb"<field>su3gauge", b"<field>clover", "as <field>"),
+        (rb"<field>su3gauge", b"<field>clover", "its field is 'clover'"),
         (rb"(ildgFormat.*<precision>)64", rb"\g<1>32", "too long"),
-        (rb"(ildgFormat.*<precision>)64", rb"\g<1>16", "says '16' as <precision>"),
+        (rb"(ildgFormat.*<precision>)64", rb"\g<1>16", "its precision is .16."),
     ],
 )
 def test_xml_of_ildg(pattern, replacement, reason, files, tmp_path):

@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -82,10 +83,34 @@ def require_special_unitary(links: Links) -> None:
             raise ValueError(f"its links are unitary, but their determinants are off 1 by {off:.2g}")
 
 
-def require_equal(name: str, stored: float, found: float, tolerance: float = TOLERANCE) -> None:
-    """ValueError if a number of the header is not that of the links."""
-    if not abs(stored - found) <= tolerance:
-        raise ValueError(f"its {name} is wrong: the file says {stored:.15g}, but its links give {found:.15g}")
+def verified(
+    links: Links, stated: Mapping[str, float], metadata: Mapping[str, str], tolerance: float = TOLERANCE, **facts: Any
+) -> Configuration:
+    """Links of a file with what it says of them; ValueError if they are not in SU(N), or have other numbers."""
+    require_special_unitary(links)
+    found = {"plaquette": plaquette(links), "link_trace": link_trace(links)}
+    for name, value in stated.items():
+        if not abs(value - found[name]) <= tolerance:
+            what = name.replace("_", " ")
+            raise ValueError(f"its {what} is wrong: the file says {value:.15g}, but its links give {found[name]:.15g}")
+    return Configuration(links, facts | found | {"metadata": metadata})
+
+
+def matching(texts: Mapping[str, str], name: str, pattern: str) -> str:
+    """A text of a header; ValueError if it is missing or another one."""
+    if name not in texts:
+        raise ValueError(f"it has no {name}")
+    if not re.fullmatch(pattern, texts[name], re.ASCII):
+        raise ValueError(f"its {name} is {texts[name][:80]!r}")
+    return texts[name]
+
+
+def require_checksum(stored: str, *found: str) -> None:
+    """ValueError if the checksum is none of those found."""
+    if stored not in found:
+        raise ValueError(
+            f"its checksum is wrong: the file says {stored}, but its links give {' or '.join(dict.fromkeys(found))}"
+        )
 
 
 def shown(lattice: Sequence[int]) -> str:
@@ -110,9 +135,17 @@ def require_size(lattice: Sequence[int], colors: int, numbers: int, found: int) 
         raise ValueError(f"{what}: its dimensions {shown(lattice)} need {wanted} bytes of links, but it has {found}")
 
 
-def in_site_order(links: NDArray[Any]) -> NDArray[Any]:
-    """links[μ, x, y, z, t, …] as [t, z, y, x, μ, …], the order of NERSC and ILDG; and the other way round."""
-    return links.transpose(4, 3, 2, 1, 0, 5, 6)
+def to_sites(links: Links, dtype: str) -> NDArray[Any]:
+    """links[μ, x, y, z, t, …] as [t, z, y, x, μ, …], the order of NERSC and ILDG, in the numbers of a file."""
+    return np.ascontiguousarray(links.transpose(4, 3, 2, 1, 0, 5, 6), dtype)
+
+
+def from_sites(payload: bytes | memoryview, dtype: str, lattice: Sequence[int], rows: int, colors: int) -> Links:
+    """The other way round; ValueError if there are too many numbers, or too few."""
+    numbers = 4 * rows * colors
+    require_size(lattice, colors, numbers * np.dtype(dtype).itemsize, memoryview(payload).nbytes)
+    stored = np.frombuffer(payload, dtype).reshape(*lattice[::-1], 4, rows, colors)
+    return native(stored.transpose(4, 3, 2, 1, 0, 5, 6))
 
 
 def native(array: NDArray[Any]) -> Links:

@@ -1,7 +1,6 @@
 """Reading and writing of configurations, whatever their format."""
 
 import dataclasses
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,26 +10,9 @@ from dlhmc.files import AnyPath, read_regular, write_whole
 from dlhmc.io import ildg, nersc, openqcd
 from dlhmc.io.configuration import Configuration, native, require_special_unitary
 
-
-@dataclasses.dataclass(frozen=True)
-class Format:
-    """A format of files: how it is called, told by the first bytes of a file, read and written.
-
-    `decode` and `encode` raise ValueError for what is wrong with a file or does not fit the format.
-    """
-
-    title: str
-    recognises: Callable[[bytes], bool]
-    decode: Callable[[bytes], Configuration]
-    encode: Callable[..., bytes]
-
-
-#: by the names that users call them; openQCD's has no mark of its own, so it comes last
-FORMATS = {
-    "nersc": Format("a NERSC archive", nersc.recognises, nersc.decode, nersc.encode),
-    "ildg": Format("an ILDG file", ildg.recognises, ildg.decode, ildg.encode),
-    "openqcd": Format("an openQCD configuration", openqcd.recognises, openqcd.decode, openqcd.encode),
-}
+#: modules with a `TITLE`, `recognises` for the first bytes of a file, `decode` and `encode`, which raise ValueError for
+#: what is wrong with it, by the names that users call them; openQCD's has no mark of its own, so it comes last
+FORMATS = {"nersc": nersc, "ildg": ildg, "openqcd": openqcd}
 
 
 def read(path: AnyPath) -> Configuration:
@@ -50,10 +32,10 @@ def read(path: AnyPath) -> Configuration:
                 with np.errstate(all="ignore"):
                     return form.decode(data)
             except ValueError as error:
-                raise UserError(f"{path} cannot be read as {form.title}: {error}.") from None
+                raise UserError(f"{path} cannot be read as {form.TITLE}: {error}.") from None
             except MemoryError:
                 raise UserError(f"{path} does not fit into memory.") from None
-    known = ", ".join(form.title for form in FORMATS.values())
+    known = ", ".join(form.TITLE for form in FORMATS.values())
     raise UserError(f"{path} is of an unknown format, none of these: {known}.")
 
 
@@ -92,4 +74,4 @@ def encode(configuration: Configuration, format: str, **options: Any) -> bytes:
             require_special_unitary(configuration.links)
             return form.encode(configuration, **options)
     except ValueError as error:
-        raise UserError(f"The configuration cannot be written as {form.title}: {error}.") from None
+        raise UserError(f"The configuration cannot be written as {form.TITLE}: {error}.") from None

@@ -4,9 +4,9 @@ The records and their order are those of QIO (lib/qio/QIO_write.c) and Grid (Gri
 MILC read; `ildg-data-lfn` is there because Grid insists. SU(N) other than SU(3) is `suNgauge`, as in Grid.
 """
 
-import re
+import math
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 from xml.parsers import expat
 from xml.sax.saxutils import escape
@@ -17,22 +17,25 @@ from dlhmc.io import lime
 from dlhmc.io.configuration import (
     NUMBER,
     Configuration,
-    in_site_order,
+    from_sites,
     link_trace,
-    native,
+    matching,
     plaquette,
-    require_equal,
-    require_size,
-    require_special_unitary,
+    require_checksum,
+    to_sites,
+    verified,
 )
 from dlhmc.io.lime import Record, recognises
 
-__all__ = ["decode", "encode", "recognises"]
+__all__ = ["TITLE", "decode", "encode", "recognises"]
+
+TITLE = "an ILDG file"
 
 #: far more than XML of any program has
 _MOST_TEXT = 2**16
 _FORMAT, _LINKS, _CHECKSUM = "ildg-format", "ildg-binary-data", "scidac-checksum"
 _RECORD, _INFO, _LFN = "scidac-private-record-xml", "scidac-record-xml", "ildg-data-lfn"
+_SIDES = ("lx", "ly", "lz", "lt")
 _PROLOG = '<?xml version="1.0" encoding="UTF-8"?>'
 _SCHEMA = {
     "xmlns": "http://www.lqcd.org/ildg",
@@ -52,32 +55,35 @@ def decode(data: bytes) -> Configuration:
     if _RECORD in by_type and _CHECKSUM not in by_type:
         raise ValueError(f"its record '{_CHECKSUM}' is missing")  # QIO always writes it; ILDG does not ask for it
     described = _leaves(by_type[_FORMAT], _FORMAT)
-    colors = int(_matching(described, "field", r"su\dgauge")[2])
-    precision = int(_matching(described, "precision", "32|64"))
-    lattice = tuple(int(_matching(described, side, r"\d{1,9}")) for side in ("lx", "ly", "lz", "lt"))
+    colors = int(matching(described, "field", r"su\dgauge")[2])
+    precision = int(matching(described, "precision", "32|64"))
+    lattice = [int(matching(described, side, r"\d{1,9}")) for side in _SIDES]
     payload = by_type[_LINKS]
-    site = 4 * colors**2 * 2 * precision // 8
-    require_size(lattice, colors, site, len(payload))
-    checksum = _verified_checksum(payload, site, by_type.get(_CHECKSUM))
-    stored = np.frombuffer(payload, f">c{precision // 4}").reshape(*lattice[::-1], 4, colors, colors)
-    links = native(in_site_order(stored))
-    require_special_unitary(links)
-    found = {"plaquette": plaquette(links), "link_trace": link_trace(links)}
-    _verify_info(by_type.get(_INFO, b""), found)
-    facts = {"format": "ildg", "precision": precision, "checksum": checksum}
+    links = from_sites(payload, f">c{precision // 4}", lattice, colors, colors)
+    checksum = None
+    if _CHECKSUM in by_type:
+        leaves = _leaves(by_type[_CHECKSUM], _CHECKSUM)
+        sums = (int(matching(leaves, name, r"[\da-fA-F]{1,8}"), 16) for name in ("suma", "sumb"))
+        checksum = _shown(sums)
+        require_checksum(checksum, _shown(_checksums(payload, math.prod(lattice))))
+    # where a program has left them (Grid, MILC)
+    info = by_type.get(_INFO, b"")
+    leaves = _leaves(info, _INFO) if b"usqcdInfo" in bytes(info[:_MOST_TEXT]) else {}
+    names = {"plaq": "plaquette", "linktr": "link_trace"}
+    stated = {names[name]: float(matching(leaves, name, NUMBER)) for name in names if name in leaves}
     texts = {
         record.type: _text(record) for record in records if record.type != _LINKS and len(record.data) <= _MOST_TEXT
     }
-    return Configuration(links, facts | found | {"metadata": texts})
+    return verified(links, stated, texts, format="ildg", precision=precision, checksum=checksum)
 
 
 def encode(configuration: Configuration, *, precision: Literal[32, 64] = 64) -> bytes:
     """A file as QIO writes it."""
     colors, lattice = configuration.colors, configuration.lattice
-    stored = np.ascontiguousarray(in_site_order(configuration.links), f">c{precision // 4}")
-    payload, site = stored.tobytes(), 4 * colors**2 * 2 * precision // 8
-    links = native(in_site_order(stored))  # as they will be read
-    suma, sumb = _checksums(payload, site)
+    dtype = f">c{precision // 4}"
+    payload = to_sites(configuration.links, dtype).tobytes()
+    links = from_sites(payload, dtype, lattice, colors, colors)  # as they will be read
+    suma, sumb = _checksums(payload, math.prod(lattice))
     letter = {32: "F", 64: "D"}[precision]
     info = {"version": "1.0", "plaq": f"{plaquette(links):.15g}", "linktr": f"{link_trace(links):.15g}", "info": ""}
     file = {"version": "1.1", "spacetime": "4", "dims": " ".join(map(str, lattice)), "volfmt": "0"}
@@ -89,11 +95,11 @@ def encode(configuration: Configuration, *, precision: Literal[32, 64] = 64) -> 
         "precision": letter,
         "colors": str(colors),
         "spins": "4",
-        "typesize": str(site // 4),
+        "typesize": str(2 * colors**2 * precision // 8),
         "datacount": "4",
     }
     described = {"version": "1.0", "field": f"su{colors}gauge", "precision": str(precision)}
-    described |= dict(zip(("lx", "ly", "lz", "lt"), map(str, lattice), strict=True))
+    described |= dict(zip(_SIDES, map(str, lattice), strict=True))
     name = configuration.metadata.get(_LFN, "lfn://dlhmc/unregistered")
     return lime.encode(
         [
@@ -145,49 +151,21 @@ def _leaves(data: memoryview | bytes, what: str) -> dict[str, str]:
     return found
 
 
-def _matching(leaves: Mapping[str, str], name: str, pattern: str) -> str:
-    if name not in leaves:
-        raise ValueError(f"its XML has no <{name}>")
-    if not re.fullmatch(pattern, leaves[name], re.ASCII):
-        raise ValueError(f"its XML says {leaves[name][:80]!r} as <{name}>")
-    return leaves[name]
-
-
 def _text(record: Record) -> str:
     return bytes(record.data).rstrip(b"\0").decode(errors="replace")
 
 
-def _verified_checksum(payload: memoryview | bytes, site: int, record: memoryview | bytes | None) -> str | None:
-    """Of a file that has one."""
-    if record is None:
-        return None
-    leaves = _leaves(record, _CHECKSUM)
-    stored = tuple(int(_matching(leaves, name, r"[\da-fA-F]{1,8}"), 16) for name in ("suma", "sumb"))
-    found = _checksums(payload, site)
-    said, given = (" ".join(f"{value:x}" for value in sums) for sums in (stored, found))
-    if stored != found:
-        raise ValueError(f"its checksum is wrong: the file says {said}, but its links give {given}")
-    return said
+def _shown(sums: Iterable[int]) -> str:
+    return " ".join(f"{value:x}" for value in sums)
 
 
-def _checksums(payload: memoryview | bytes, site: int) -> tuple[int, int]:
+def _checksums(payload: memoryview | bytes, sites: int) -> tuple[int, int]:
     """SciDAC's: the CRC-32 of each site's data, rotated by the number of the site modulo 29 and 31, all XORed."""
-    view = memoryview(payload)
-    sums = np.array([zlib.crc32(view[at : at + site]) for at in range(0, len(view), site)], np.uint64)
-    numbers = np.arange(len(sums), dtype=np.uint64)
+    view, size = memoryview(payload), len(payload) // sites
+    sums = np.array([zlib.crc32(view[at : at + size]) for at in range(0, len(view), size)], np.uint64)
+    numbers = np.arange(sites, dtype=np.uint64)
 
     def rotated(by: np.ndarray) -> int:
         return int(np.bitwise_xor.reduce((sums << by | sums >> (32 - by)) & 0xFFFFFFFF))
 
     return rotated(numbers % 29), rotated(numbers % 31)
-
-
-def _verify_info(record: memoryview | bytes, found: Mapping[str, float]) -> None:
-    """Plaquette and trace, where a program has left them (Grid, MILC)."""
-    if b"usqcdInfo" not in bytes(record[:_MOST_TEXT]):
-        return
-    leaves = _leaves(record, _INFO)
-    for name, value in {"plaq": found["plaquette"], "linktr": found["link_trace"]}.items():
-        if name in leaves:
-            text = _matching(leaves, name, NUMBER)
-            require_equal({"plaq": "plaquette", "linktr": "link trace"}[name], float(text), value)

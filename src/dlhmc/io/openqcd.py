@@ -10,18 +10,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dlhmc.io.configuration import (
-    Configuration,
-    Links,
-    link_trace,
-    native,
-    plaquette,
-    require_equal,
-    require_size,
-    require_special_unitary,
-    shown,
-)
+from dlhmc.io.configuration import Configuration, native, plaquette, require_size, shown, verified
 
+TITLE = "an openQCD configuration"
 _HEADER = struct.Struct("<4id")
 #: no lattice has more sites on a side, which tells its file from others
 _MOST_SIDE = 4096
@@ -47,14 +38,10 @@ def decode(data: bytes) -> Configuration:
         backward[odd] = at_odd[:, mu, 1]  # U_μ(x−μ) at x
         links[mu] = np.roll(backward, -1, axis=mu)
         links[mu, odd] = at_odd[:, mu, 0]
-    links = _time_last(links)
-    require_special_unitary(links)
-    found = plaquette(links)
+    links = native(np.moveaxis(links, 1, 4)[[1, 2, 3, 0]])  # time last
     # openQCD refuses what is off by √(6V) ε. Others add up in another order.
     rounding = 8 * math.sqrt(6 * math.prod(sides)) * np.finfo(float).eps
-    require_equal("plaquette", stored / 3, found, rounding)
-    facts = {"format": "openqcd", "precision": 64, "plaquette": found, "link_trace": link_trace(links)}
-    return Configuration(links, facts | {"metadata": {}})
+    return verified(links, {"plaquette": stored / 3}, {}, rounding, format="openqcd", precision=64)
 
 
 def encode(configuration: Configuration) -> bytes:
@@ -72,10 +59,6 @@ def encode(configuration: Configuration) -> bytes:
         for mu in range(4)
     ]
     return _HEADER.pack(*sides, 3 * plaquette(links)) + np.stack(at_odd, axis=1).astype("<c16").tobytes()
-
-
-def _time_last(links: Links) -> Links:
-    return native(np.moveaxis(links, 1, 4)[[1, 2, 3, 0]])
 
 
 def _odd_sites(sides: Sequence[int]) -> np.ndarray:

@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.interpolate import CubicSpline
+from scipy.optimize import brentq
 
 from dlhmc.statistics import Estimate, Series, mean_and_error
 from dlhmc.statistics.autocorrelation import Mapped
@@ -23,29 +25,28 @@ def reference_scales(
     """
     if len(times) < 4:
         return {}
-    from scipy.interpolate import CubicSpline  # takes a while, and a report only needs the reference
-
     mean = CubicSpline(times, [np.mean(energy(k)[:, :]) for k in range(len(times))])
     slope = mean.derivative()
-    found: dict[str, Estimate] = {}
 
-    def between(t: float, function: Callable[[Any, Any, float], Any]) -> float:
-        """The error of a function of the energies at the times before and after t."""
+    def error(t: float, weights: Callable[[float, float], tuple[float, float]]) -> float:
+        """That of the sum of the energies before and after t with weights, functions of the interval and its part."""
         k = int(np.clip(np.searchsorted(times, t) - 1, 0, len(times) - 2))
-        fraction = (t - times[k]) / (times[k + 1] - times[k])
         if energy(k).shape[0] < 4:
             return np.inf
-        series = Mapped(lambda a, b: function(a, b, fraction), energy(k), energy(k + 1))
+        gap = float(times[k + 1] - times[k])
+        before, after = weights(gap, (t - times[k]) / gap)
+        series = Mapped(lambda a, b: before * a + after * b, energy(k), energy(k + 1))
         return mean_and_error(series, equilibrium_start=equilibrium_start).error
 
-    if (t := _crossing(times, mean)) is not None:
-        error = between(t, lambda a, b, fraction: a + fraction * (b - a)) / abs(float(slope(t)))
-        found["t0"] = Estimate(t, error)
-    if (t := _crossing(times, lambda time: time * slope(time))) is not None:
+    found: dict[str, Estimate] = {}
+    t = _crossing(times, mean)
+    if t is not None:
+        found["t0"] = Estimate(t, error(t, lambda _, part: (1 - part, part)) / abs(float(slope(t))))
+    t = _crossing(times, lambda time: time * slope(time))
+    if t is not None:
+        w0 = float(np.sqrt(t))
         steepness = abs(float(slope(t) + t * slope(t, 1)))
-        gap = float(np.diff(times)[np.clip(np.searchsorted(times, t) - 1, 0, len(times) - 2)])
-        error = between(t, lambda a, b, _: t * (b - a) / gap) / steepness
-        found["w0"] = Estimate(float(np.sqrt(t)), error / (2 * float(np.sqrt(t))))
+        found["w0"] = Estimate(w0, error(t, lambda gap, _: (-t / gap, t / gap)) / steepness / (2 * w0))
     return found
 
 
@@ -55,8 +56,4 @@ def _crossing(times: NDArray[np.float64], curve: Callable[[Any], Any]) -> float 
     above = np.flatnonzero(curve(fine) >= REFERENCE)
     if not len(above) or above[0] == 0:
         return None
-    low, high = fine[above[0] - 1], fine[above[0]]
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (middle, high) if curve(middle) < REFERENCE else (low, middle)
-    return float(high)
+    return float(brentq(lambda t: curve(t) - REFERENCE, fine[above[0] - 1], fine[above[0]]))

@@ -24,7 +24,7 @@ _NAMES = {
 def formats() -> dict[str, FileFormat]:
     """For SU(N) in four dimensions."""
     return {
-        name: FileFormat(form.title, form.recognises, _read, functools.partial(_encode, name), _NAMES[name])
+        name: FileFormat(form.TITLE, form.recognises, _read, functools.partial(_encode, name), _NAMES[name])
         for name, form in exchange.FORMATS.items()
     }
 
