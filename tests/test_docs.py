@@ -58,7 +58,8 @@ def commands():
     for block in blocks("console"):
         for line in block.replace("\\\n", " ").splitlines():
             if line.startswith("$ dlhmc"):
-                words = shlex.split(line.removeprefix("$ "), comments=True)
+                command = line.removeprefix("$ ").split(" > ")[0]
+                words = shlex.split(command, comments=True)
                 found[" ".join(words)] = words[1:]
     return found
 
