@@ -420,7 +420,7 @@ def nersc_of_stranger(data: bytes, chance: random.Random) -> bytes:
     header, end, payload = data.partition(b"\nEND_HEADER\n")
     if chance.random() < 0.5:
         payload = numbers_changed(payload, chance)
-        checksum = f"CHECKSUM = {nersc._checksum(payload, '>'):x}".encode()
+        checksum = f"CHECKSUM = {nersc._checksum(payload, '>')}".encode()
         header = re.sub(rb"(PLAQUETTE|LINK_TRACE) = .*", b"", re.sub(rb"CHECKSUM = .*", checksum, header))
     else:
         header = words_changed(header, chance)
@@ -432,7 +432,7 @@ def ildg_of_stranger(data: bytes, chance: random.Random) -> bytes:
     records = {record.type: bytes(record.data) for record in lime.decode(data)}
     if chance.random() < 0.5:
         payload = records["ildg-binary-data"] = numbers_changed(records["ildg-binary-data"], chance)
-        checksums = ildg._checksums(payload, 4 * 9 * 16)
+        checksums = ildg._checksums(payload, len(payload) // (4 * 9 * 16))
         records["scidac-checksum"] = "<a><suma>{:x}</suma><sumb>{:x}</sumb></a>".format(*checksums).encode()
         del records["scidac-record-xml"]
     else:

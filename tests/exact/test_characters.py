@@ -21,7 +21,6 @@ from exact.plaquette_moments import mean_plaquette_squared, plaquette_squared
 
 PRINTED = 0.51e-6  # half of the last of six digits
 GROUPS = {"U(1)": (1, False), "U(2)": (2, False), "SU(2)": (2, True), "U(3)": (3, False), "SU(3)": (3, True)}
-EVERY_GROUP = pytest.mark.parametrize("group", GROUPS.values(), ids=GROUPS)
 
 
 # ---------------------------------------------------------------- known values
@@ -152,7 +151,12 @@ def haar(generator, colors, is_special, shape):
     return q / np.linalg.det(q)[..., None, None] ** (1 / colors) if is_special else q
 
 
-@EVERY_GROUP
+SLOW = {"U(1)", "U(3)"}  # the same code as others
+
+
+@pytest.mark.parametrize(
+    "group", [pytest.param(g, id=n, marks=[pytest.mark.slow] if n in SLOW else []) for n, g in GROUPS.items()]
+)
 def test_all_links_of_a_tiny_lattice(group):
     """A 2×2 torus, its eight links drawn from the Haar measure and weighted with e^{−S}.
 

@@ -137,12 +137,11 @@ def test_plaquettes_have_the_product_that_they_were_split_from(beta):
 
 def test_single_links_are_uniform():
     """Gauge transformations leave nothing of the tree: every matrix element has |U|² uniform, every phase as well."""
-    u = np.asarray(
-        evaluate(TorusDraws.build((2, 3), 2, False, 8.0).draw, jax.random.key(1), 4000, jnp.dtype(jnp.float32))
-    )
+    draws = TorusDraws.build((4, 4), 2, False, 8.0)  # the program of the test above
+    u = np.asarray(evaluate(draws.draw, jax.random.key(1), 5000, jnp.dtype(jnp.float32)))
     for value in (np.abs(u[0, 0]) ** 2, np.angle(u[0, 1]) / (2 * np.pi) + 0.5, np.angle(u[1, 1]) / (2 * np.pi) + 0.5):
-        # 4.5 σ of a uniform variable, for each of 36 means
-        assert np.max(np.abs(value.mean(axis=-1) - 0.5)) < 4.5 / math.sqrt(12 * 4000)
+        # 4.5 σ of a uniform variable, for each of 96 means
+        assert np.max(np.abs(value.mean(axis=-1) - 0.5)) < 4.5 / math.sqrt(12 * 5000)
 
 
 def test_the_heat_bath_never_accepts_with_more_than_certainty():

@@ -95,14 +95,18 @@ class TorusDraws(eqx.Module):
 
     def _log_factor(self, part: Int[Array, " chain"], g: Matrices) -> PerChain:
         """ln[K_s(g)/(B_s e^{x_s Re tr(g − 1)})] ≤ 0 with the s of each part, by cubic interpolation in the tables."""
-        alpha = _phase(determinant(g)) / 2
-        sine, cosine = trig.sin_cos(alpha)
-        q0 = (trace(g).real * cosine + trace(g).imag * sine) / 2
-        # Barriers: XLA would compute all of it again for every index into the tables.
-        alpha, q0 = jax.lax.optimization_barrier((jnp.abs(alpha), q0))
         rows, columns = self.tables.shape[1:]
+        if self.special:
+            q0 = jax.lax.optimization_barrier(trace(g).real / 2)
+            row, of_row = jnp.zeros_like(part), jnp.ones((1, 1), q0.dtype)
+        else:
+            alpha = _phase(determinant(g)) / 2
+            sine, cosine = trig.sin_cos(alpha)
+            q0 = (trace(g).real * cosine + trace(g).imag * sine) / 2
+            # Barriers: XLA would compute all of it again for every index into the tables.
+            alpha, q0 = jax.lax.optimization_barrier((jnp.abs(alpha), q0))
+            row, of_row = _cubic(alpha * (2 / np.pi), _CELLS[0])
         column, of_column = _cubic(0.5 * (q0 + 1), _CELLS[1])
-        row, of_row = (0, jnp.ones((1, 1), q0.dtype)) if self.special else _cubic(alpha * (2 / np.pi), _CELLS[0])
         corner = (part * rows + row) * columns + column
         around = np.add.outer(columns * np.arange(len(of_row)), np.arange(4)).astype(np.int32)
         table = jnp.asarray(self.tables, q0.dtype).ravel()
