@@ -17,7 +17,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 KILLS ?= 100
 INPUTS ?= 10000
 
-.PHONY: help demo test test-all test-readers torture fuzz damage verify soak docs lint format bench clean
+.PHONY: help demo test test-all test-readers torture fuzz damage verify calibrate soak docs lint format bench clean
 help:
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
@@ -85,6 +85,9 @@ soak: $(READY)  ## an hour of sampling (MINUTES=60): constant speed, memory and 
 
 verify: $(READY)  ## every sampler against exact results, new seeds (MINUTES=15, SEED= to repeat)
 	@$(BIN)/python scripts/verify.py --minutes $(or $(MINUTES),15) $(if $(SEED),--seed $(SEED))
+
+calibrate: $(READY)  ## errors of 960 short runs against exact values (SEED=2 for other numbers)
+	@$(BIN)/python scripts/calibrate.py --seed $(or $(SEED),1)
 
 clean:  ## remove the environment and caches
 	rm -rf .venv .venv-* site .pytest_cache .mypy_cache .ruff_cache .hypothesis

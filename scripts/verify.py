@@ -5,7 +5,8 @@ python scripts/verify.py --minutes 15 --seed 7   # the same again
 
 Every kernel is put to two tests of `dlhmc.testing`: exact configurations must stay exact (a χ² over all observables),
 and the ranks of exact configurations in short histories must be uniform (Gandy and Scott; reversible kernels only).
-Where there are no exact configurations, those of the heat bath must keep their means.
+Where there are no exact configurations, those of the heat bath must keep their means. So must correlations of
+plaquettes at all distances, among them that of windows; and the configurational temperature must stay 1.
 Beside them, the exact sampler is held to ⟨Q²⟩ with a number of draws that is fixed beforehand. All p-values are
 corrected for their number (Holm); the smallest must be above 1e-3. The first round does every test once, however long
 it takes; more rounds with new seeds follow while there is time. Exit code 1 if a test fails.
@@ -15,7 +16,7 @@ import argparse
 import sys
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import equinox as eqx
 import jax
@@ -32,6 +33,7 @@ from dlhmc.kernels import DLHMC, HMC, Alternating, Exact, Info, Kernel, State
 from dlhmc.kernels.integrators import INTEGRATORS
 from dlhmc.layers import Trajectory
 from dlhmc.targets import Target
+from dlhmc.targets.temperature import CURVATURE, SLOPE, slope_and_curvature
 from dlhmc.testing import check_ranks, check_stationarity, holm
 from dlhmc.testing.stationarity import p_value_of_means
 from dlhmc.theories import registry
@@ -93,11 +95,12 @@ def trained(target: Target, trajectory: Trajectory, steps: int, seed: int) -> Tr
 
 
 class Case(NamedTuple):
-    """A kernel to test, made from a seed."""
+    """A kernel to test, made from a seed; `test` asks for one test alone instead of those of all kernels."""
 
     make: Callable[[int], Kernel]
     reversible: bool = True
     float64: bool = False
+    test: Literal["all", "correlations", "temperature"] = "all"
 
 
 def cases() -> dict[str, Case]:
@@ -168,6 +171,19 @@ def cases() -> dict[str, Case]:
         "windows random SU(2) 6×4×4 β=2.2": Case(noisy(matrices("su2", (6, 4, 4), 2.2), "local", 0.04, window=3)),
         "windows random U(2) 6×4×4 β=6": Case(noisy(matrices("u2", (6, 4, 4), 6.0), "local", 0.02, window=3)),
     }
+    for test in ("correlations", "temperature"):
+        table |= {
+            f"{test}: leapfrog 16×16 β=7": Case(lambda _: hmc(large()), test=test),
+            f"{test}: windows random 16×16 β=7": Case(noisy(large, "local", 0.04), test=test),
+            f"{test}: windows and HMC 11×12 β=7": Case(with_hmc(uneven, noisy(uneven, "local", 0.04)), test=test),
+        }
+    groups: dict[str, Callable[[], Target]] = {
+        "U(2) 7×9 β=8": matrices("u2", (7, 9), 8.0),
+        "SU(2) 6×4×4 β=2.2": matrices("su2", (6, 4, 4), 2.2),
+    }
+    for name, target in groups.items():
+        kernel = noisy(target, "local", 0.04, window=2 if "7×9" in name else 3)
+        table[f"temperature: windows random {name}"] = Case(kernel, test="temperature")
     vectors: dict[str, Callable[[], Kernel]] = {
         "correlated Gaussian": lambda: HMC(correlated_gaussian(), 0.4, 6),
         "mixture": lambda: HMC(GaussianMixture(separation=2.0, variance=0.3, weights=(1, 2)), 0.7, 3),
@@ -206,22 +222,50 @@ def charge_of_exact_draws(seed: int) -> dict[str, float]:
     return {"mean": mean, "error": error, "exact": exact, "z": z, "p": float(2 * stats.norm.sf(abs(z)))}
 
 
-def keeps_means(kernel: Kernel, steps: int, chains: int, seed: int) -> tuple[float, float]:
-    """P-value of how means change from configurations of the heat bath, and the acceptance."""
-    draws, target = kernel.target.approximate_draws(), kernel.target
+def correlations(x: Array) -> Array:
+    """⟨sin x_P sin x_P′⟩ and ⟨cos x_P cos x_P′⟩ of U(1) at all distances along both axes."""
+    angles = x[0] - jnp.roll(x[0], -1, axis=1) - x[1] + jnp.roll(x[1], -1, axis=0)
+    found = [
+        jnp.mean(part * jnp.roll(part, distance, axis), axis=(0, 1))
+        for part in (jnp.sin(angles), jnp.cos(angles))
+        for axis in (0, 1)
+        for distance in range(1, angles.shape[axis] // 2 + 1)
+    ]
+    return jnp.stack(found)
+
+
+def walked(kernel: Kernel, steps: int, chains: int, seed: int, function: Callable[..., Any]) -> tuple[Any, float]:
+    """A function of a key and of configurations before and after some steps from equilibrium; and the acceptance."""
+    target = kernel.target
 
     @eqx.filter_jit
-    def walk(draws: Any, kernel: Kernel, key: Key[Array, ""]) -> tuple[Array, Array]:
-        start_key, run_key = jax.random.split(key)
+    def walk(draws: Any, kernel: Kernel, key: Key[Array, ""]) -> tuple[Any, Array]:
+        start_key, run_key, last_key = jax.random.split(key, 3)
         x = draws.draw(start_key, chains, jnp.dtype(jnp.result_type(float)))
         step = lambda state, key: kernel.step(key, state)  # noqa: E731
         state, info = jax.lax.scan(step, kernel.init(x), jax.random.split(run_key, steps))
-        before, after = (target.test_functions(y) for y in (x, state.x))
-        return jnp.stack([after[name] - before[name] for name in before]), jnp.mean(info.acceptance)
+        return function(last_key, x, state.x), jnp.mean(info.acceptance)
 
-    changes, acceptance = walk(draws, kernel, jax.random.key(seed))
-    found = np.asarray(changes, np.float64)
-    return p_value_of_means(found, found), float(acceptance)
+    draws = target.exact_draws() or target.approximate_draws()
+    found, acceptance = walk(draws, kernel, jax.random.key(seed))
+    return np.asarray(found, np.float64), float(acceptance)
+
+
+def keeps_means(kernel: Kernel, steps: int, chains: int, seed: int, functions: Callable[..., Array]) -> Any:
+    """P-value of how means change, and the acceptance."""
+    changes, acceptance = walked(kernel, steps, chains, seed, lambda _, x, y: functions(y) - functions(x))
+    return p_value_of_means(changes, changes), acceptance
+
+
+def keeps_temperature(kernel: Kernel, steps: int, chains: int, seed: int) -> tuple[float, float]:
+    """P-value of ⟨|∇S|² − ΔS⟩ = 0 after some steps, and the acceptance."""
+
+    def excess(key: Array, _: Array, x: Array) -> Array:
+        found = slope_and_curvature(kernel.target, key, x)
+        return (found[SLOPE] - found[CURVATURE])[None]
+
+    differences, acceptance = walked(kernel, steps, chains, seed, excess)
+    return p_value_of_means(differences, differences), acceptance
 
 
 def verify_case(case: Case, seed: int) -> tuple[dict[str, float], float]:
@@ -231,8 +275,15 @@ def verify_case(case: Case, seed: int) -> tuple[dict[str, float], float]:
         size = int(np.prod(kernel.target.shape))
         # Odd: then every chain draws its own direction, and chains are independent.
         chains = min(200_000, _WORK // size) | 1
+        if case.test == "temperature":
+            p_value, acceptance = keeps_temperature(kernel, 10, chains, seed)
+            return {"T = 1": p_value}, acceptance
+        if case.test == "correlations":
+            p_value, acceptance = keeps_means(kernel, 10, chains, seed, correlations)
+            return {"means": p_value}, acceptance
         if kernel.target.exact_draws() is None:
-            p_value, acceptance = keeps_means(kernel, 10, chains, seed)
+            functions = lambda x: jnp.stack([*kernel.target.test_functions(x).values()])  # noqa: E731
+            p_value, acceptance = keeps_means(kernel, 10, chains, seed, functions)
             return {"means": p_value}, acceptance
         stationarity = check_stationarity(kernel, steps=10, chains=chains, seed=seed)
         p_values = {"χ²": stationarity.p_value}
