@@ -33,11 +33,11 @@ def to_arviz(samples: Measurements | str | Path) -> Any:
         stats["diverging"] = stats["diverging"].astype(bool)
     groups = {"posterior": data.drop_vars(statistics), "sample_stats": stats}
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the last versions before ArviZ 1 announce it at every import
+        # The last versions before ArviZ 1 announce it at every import, and it announces what it no longer has.
+        warnings.simplefilter("ignore")
         arviz = importlib.import_module("arviz") if importlib.util.find_spec("arviz") else None
-    if arviz is not None and hasattr(arviz, "InferenceData"):
-        return arviz.InferenceData(**groups)
-    return xr.DataTree.from_dict(groups)
+        before: Any = getattr(arviz, "InferenceData", xr.DataTree)
+    return xr.DataTree.from_dict(groups) if before is xr.DataTree else before(**groups)
 
 
 def to_pyerrors(samples: Measurements | str | Path, ensemble: str = "dlhmc") -> dict[str, Any]:
