@@ -6,7 +6,8 @@ import pytest
 from numpy.typing import NDArray
 from scipy.signal import lfilter
 
-from dlhmc.statistics import autocorrelation_function, gamma_method, integrated_autocorrelation_time
+from dlhmc.statistics import Strided, autocorrelation_function, gamma_method, integrated_autocorrelation_time
+from dlhmc.statistics.autocorrelation import Mapped
 
 with warnings.catch_warnings():
     # pyerrors imports the deprecated scipy.odr.
@@ -112,6 +113,7 @@ def test_frozen_chains_have_infinite_time_and_a_lower_bound(charges: list[float]
     assert ours.lower_bound == pytest.approx(4000 / np.log(20) - 0.5)
     tight = integrated_autocorrelation_time(np.tile(charges, (1001, 1)), mean, variance=2.0)
     assert tight.lower_bound == pytest.approx(4 * 4000 / np.log(20) - 0.5)
+    assert (gamma_method(np.tile(charges, (1001, 1)), mean).chain_means == charges).all()
     function = autocorrelation_function(np.tile(charges, (1001, 1)), mean, max_lag=7)
     assert (function.rho == np.ones(8)).all()
     assert np.isnan(function.error).all()
@@ -178,6 +180,40 @@ def test_short_series(n_time: int) -> None:
     if n_time < 4:
         assert not ours.resolved
     assert autocorrelation_function(series).rho[0] == 1
+
+
+def test_the_shortest_series_that_changes_in_every_step_is_resolved() -> None:
+    ours = integrated_autocorrelation_time(np.array([0, 1, 0, 1, 0, 1, 0, 1]))
+    assert ours.resolved
+    assert ours.lower_bound == 0.5
+
+
+def test_window_that_closes_before_twice_the_time_is_not_resolved() -> None:
+    sectors = [np.array([-1, 1]) + np.random.default_rng(seed).normal(size=(67, 2)) for seed in range(40)]
+    times = [integrated_autocorrelation_time(series, 0.0) for series in sectors]
+    close = [time for time in times if time.window / 2 < time.value <= time.window < 32]
+    assert len(close) > 20
+    assert not any(time.resolved for time in close)
+
+
+def test_lower_bound_is_one_sided() -> None:
+    ours = integrated_autocorrelation_time(ar1(10, 5000, 4, seed=10))
+    assert ours.lower_bound == pytest.approx(ours.value - 1.6449 * ours.error, rel=1e-5)
+
+
+def test_autocorrelation_function_about_a_known_mean() -> None:
+    series = ar1(3, 300, 2, seed=11)
+    products = [np.mean(series[: 300 - t] * series[t:]) for t in range(20)]
+    found = autocorrelation_function(series + 5, 5.0, max_lag=19).rho
+    np.testing.assert_allclose(found, np.array(products) / products[0], atol=1e-10)
+
+
+def test_parts_of_series_begin_with_the_first_step_and_are_in_double_precision() -> None:
+    series = ar1(1, 10, 4, seed=12).astype(np.float32)
+    strided = Strided(series, 3)
+    assert strided.shape == (4, 4)
+    np.testing.assert_array_equal(strided[:, 1:3], series[::3, 1:3])
+    assert Mapped(lambda a: a, series)[:, 1:3].dtype == np.float64
 
 
 class LazySeries:

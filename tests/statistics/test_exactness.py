@@ -1,8 +1,10 @@
 import numpy as np
 import pytest
+from scipy.signal import lfilter
 from scipy.special import erfcinv
 
-from dlhmc.statistics import check_exactness, check_temperature
+from dlhmc.statistics import check_exactness, check_temperature, gamma_method
+from dlhmc.statistics.uncertainty import error_of_mean
 
 
 def sound(acceptance: float, shape: tuple[int, int], seed: int) -> np.ndarray:
@@ -71,6 +73,32 @@ def test_where_nothing_is_proposed_there_is_no_alarm(change: float) -> None:
 def test_rounding_errors_are_no_alarm() -> None:
     change = 1e-5 + 1e-6 * np.random.default_rng(6).normal(size=(1000, 8))
     assert check_exactness(change).alarms == check_exactness(-change).alarms == ()
+    # More than so many proposals could hide, but less than rounding may do; then more than that.
+    assert check_exactness(change - 6e-4).alarms == ()
+    assert check_exactness(change - 3e-3).alarms != ()
+
+
+def test_the_balance_is_of_half_of_the_change() -> None:
+    found = check_exactness(np.full((10, 4), 0.5))
+    assert found.balance.value == pytest.approx(np.exp(-0.5) * np.tanh(0.25))
+
+
+def test_the_balance_is_trusted_up_to_bernsteins_bound() -> None:
+    """Of 8000 proposals it is at 4.7 errors."""
+    for shift in np.linspace(0.01, 0.1, 40):
+        found = check_exactness(sound(0.8, (1000, 8), 3) + shift)
+        errors = abs(found.balance.value) / found.balance.error
+        if not 4.5 < errors < 5.2:
+            assert any("tanh" in alarm for alarm in found.alarms) == (errors > 5)
+
+
+def test_a_single_large_weight_is_judged_at_every_depth() -> None:
+    """Eight depths make it eight times as likely: −12.4 would be an alarm at a single one."""
+    change = np.zeros((1000, 8))
+    change[0, 0] = -12.4
+    assert check_exactness(change).alarms == ()
+    change[0, 0] = -13.6
+    assert check_exactness(change).alarms != ()
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (1, 8), (2, 4), (4, 1)])
@@ -97,6 +125,34 @@ def test_temperatures_that_are_off_raise_one(factor):
     found = check_temperature(factor * slope, curvature)
     assert len(found.alarms) == 1
     assert found.value.value == pytest.approx(factor, abs=4 * found.value.error)
+
+
+def test_rounding_errors_of_temperatures_are_no_alarm():
+    curvature = np.full((400, 8), 100.0)
+    slope = curvature + 1e-5 * np.random.default_rng(9).normal(size=(400, 8))
+    assert check_temperature(slope + 7e-3, curvature).alarms == ()
+    assert check_temperature(slope + 2e-2, curvature).alarms != ()
+
+
+def test_the_error_of_a_temperature_is_relative():
+    slope, curvature = np.random.default_rng(8).chisquare(200, (2, 400, 8))
+    assert check_temperature(slope, curvature).value.error == pytest.approx(np.sqrt(800 / 3200) / 200, rel=0.1)
+
+
+@pytest.mark.parametrize(("time", "steps", "chains", "resolved"), [(20.0, 400, 1, True), (1e9, 50, 4, False)])
+def test_few_independent_temperatures_need_a_larger_deviation(time, steps, chains, resolved):
+    """A t of about ten independent numbers, or of four chains: 4σ is at 7 and at 26."""
+    memory = (2 * time - 1) / (2 * time + 1)
+    noise = np.random.default_rng(5).normal(size=(steps, chains))
+    noise[1:] *= np.sqrt(1 - memory**2)
+    fluctuations = lfilter([1.0], [1.0, -memory], noise, axis=0)
+    fluctuations -= fluctuations.mean()
+    curvature = np.full((steps, chains), 100.0)
+    analysis = gamma_method(fluctuations)
+    assert analysis.tau.resolved == resolved
+    error = error_of_mean(analysis)
+    assert check_temperature(curvature + fluctuations + 5 * error, curvature).alarms == ()
+    assert check_temperature(curvature + fluctuations + 40 * error, curvature).alarms != ()
 
 
 def test_numbers_that_are_not_finite_are_left_out_of_temperatures():
