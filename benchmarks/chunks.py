@@ -9,7 +9,7 @@ from dlhmc import training
 from dlhmc.layers import Trajectory
 from dlhmc.numerics.leaves import integer, leaf, on_host
 from dlhmc.run import engine
-from dlhmc.run.loop import PLAIN, ExecutionOptions
+from dlhmc.run.driver import PLAIN, ExecutionOptions
 from dlhmc.run.sampling import Sampler
 from dlhmc.run.sampling import prepare as prepare_sampling
 from dlhmc.run.settings import SampleAmounts, TrainAmounts

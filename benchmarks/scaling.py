@@ -23,7 +23,7 @@ from benchmarks.stopwatch import Contestant, fastest
 from dlhmc.errors import UserError
 from dlhmc.plans.sampling import SamplePlan
 from dlhmc.plans.training import TrainPlan
-from dlhmc.run.loop import ExecutionOptions
+from dlhmc.run.driver import ExecutionOptions
 from dlhmc.run.processes import Membership, join
 from dlhmc.tables import markdown
 

@@ -37,7 +37,7 @@ from dlhmc.report.page import Picture
 from dlhmc.report.sampling import SampledRun, sampling_picture, sampling_table
 from dlhmc.report.training import training_pictures
 from dlhmc.run.directory import run_kind
-from dlhmc.run.loop import ExecutionOptions
+from dlhmc.run.driver import ExecutionOptions
 from dlhmc.run.samples import load_samples
 from dlhmc.theories.u1.wilson import U1
 

@@ -19,8 +19,6 @@ os.environ.setdefault(
 import jax
 import pytest
 
-from dlhmc.run.memory import give_back_what_is_free
-
 # Another program that reads gauge files is not everywhere: `make test-readers` installs it.
 collect_ignore = [] if "DLHMC_READERS" in os.environ else ["readers"]
 
@@ -45,7 +43,6 @@ def forget_programs(*, thoroughly=False):
     jax.clear_caches()
     if thoroughly:
         gc.collect()
-    give_back_what_is_free()
     floor["bytes"] = resident()
 
 

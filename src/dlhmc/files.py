@@ -1,4 +1,4 @@
-"""Files that are there as a whole or not at all, and that tell when they have been changed since.
+"""Files that are there as a whole or not at all.
 
 What is read may come from a stranger: nothing in it is run, and its size is known before memory is taken for it.
 """
@@ -10,7 +10,6 @@ import json
 import os
 import stat
 import zipfile
-import zlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 AnyPath = str | os.PathLike[str]
-_SEAL = "sha256"
 #: how the names of files end that are being written
 UNFINISHED = ".tmp"
 #: no text file of a run comes near this
@@ -80,31 +78,6 @@ def fingerprint(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def sealed(content: Mapping[str, Any], run: str = "") -> dict[str, Any]:
-    """A table with the SHA-256 of itself and of the run that it belongs to.
-
-    >>> unsealed(sealed({"a": 1})), sealed({"a": 1}) == {"a": 1}
-    ({'a': 1}, False)
-    """
-    return {**content, _SEAL: _digest(content, run)}
-
-
-def unsealed(table: Mapping[str, Any], run: str = "") -> dict[str, Any]:
-    """The table that was sealed; ValueError if it is another one now, or that of another run."""
-    content = {key: value for key, value in table.items() if key != _SEAL}
-    if _SEAL not in table:
-        raise ValueError("its SHA-256 is missing")
-    if table[_SEAL] != _digest(content, run):
-        raise ValueError("it is not what was saved there (SHA-256)")
-    return content
-
-
-def _digest(content: Mapping[str, Any], run: str) -> str:
-    # As it will be read: JSON has no tuples, and its keys are texts.
-    plain = json.loads(json.dumps(content, allow_nan=False))
-    return hashlib.sha256(f"{run}{json.dumps(plain, sort_keys=True)}".encode()).hexdigest()
-
-
 def parse_json(data: bytes) -> dict[str, Any]:
     """A table from JSON; ValueError for whatever is none."""
 
@@ -137,83 +110,37 @@ def write_arrays(
     write_whole(path, buffer.getbuffer())
 
 
-# The header of an array in an archive is shorter than this.
-_HEADER = 2**14
-
-
 class Archive:
-    """A NumPy archive in a file of which nothing is known; ValueError for whatever is wrong with it."""
+    """All arrays of a NumPy archive, checked against its CRC; ValueError for whatever is wrong with it."""
 
     def __init__(self, path: AnyPath, most: int = MOST_ARRAYS) -> None:
+        import numpy as np
+
+        with open(path, "rb") as file:
+            data = io.BytesIO(file.read(most))
         try:
-            with open(path, "rb") as file:
-                # From memory: a file that changes while it is read is another matter.
-                self._zip = zipfile.ZipFile(io.BytesIO(file.read(most)))
-            self._members = {entry.filename.removesuffix(".npy"): entry for entry in self._zip.infolist()}
-        except _BAD_ZIP as error:
-            raise ValueError(f"it is not an archive ({error})") from None
-        # Others unpack a few kilobytes into as much as they like before they can be stopped.
-        if any(entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) for entry in self._zip.infolist()):
-            raise ValueError("it is compressed in a way that NumPy does not use")
-        if sum(entry.file_size for entry in self._members.values()) > most:
-            raise ValueError(f"it would take more than {most / 2**30:.3g} GB of memory")
+            with zipfile.ZipFile(data) as members:
+                size = sum(member.file_size for member in members.infolist())
+            if size > most:
+                raise ValueError(f"it would take more than {most / 2**30:.3g} GB of memory")
+            with np.load(data, allow_pickle=False) as arrays:
+                self._arrays = {name: np.asarray(arrays[name]) for name in arrays.files}
+        except Exception as error:  # zipfile and NumPy raise many kinds for damaged files
+            raise ValueError(f"it is no archive of arrays ({error})") from None
+        if any(array.dtype.kind not in "biufc" for array in self._arrays.values()):
+            raise ValueError("it does not hold numbers")
 
     @property
     def names(self) -> Iterable[str]:
         """Of the arrays."""
-        return self._members.keys()
+        return self._arrays.keys()
 
-    def read(self, name: str, most: int = MOST_ARRAYS) -> "NDArray[Any]":
-        """An array of at most `most` bytes, checked against the CRC of the archive."""
-        if name not in self._members:
+    def read(self, name: str) -> "NDArray[Any]":
+        """One of the arrays."""
+        if name not in self._arrays:
             raise ValueError(f"it has no '{name}'")
-        entry = self._members[name]
-        if entry.file_size > most + _HEADER:
-            raise ValueError(f"'{name}' is too large")
-        try:
-            with self._zip.open(entry) as file:
-                data = file.read(entry.file_size + 1)
-        except _BAD_ZIP as error:
-            raise ValueError(f"'{name}' cannot be read ({error})") from None
-        if len(data) != entry.file_size:
-            raise ValueError(f"'{name}' has another size than the archive says")
-        return _array(name, data)
-
-    def shape(self, name: str) -> tuple[int, ...]:
-        """Of an array."""
-        return self.read(name).shape
+        return self._arrays[name]
 
     def table(self, name: str) -> dict[str, Any]:
         """A table that `write_arrays` has put beside the arrays."""
-        return parse_json(self.read(name, MOST_TEXT).tobytes())
-
-
-# What zipfile raises for damaged archives.
-_BAD_ZIP = (zipfile.BadZipFile, ValueError, EOFError, NotImplementedError, RuntimeError, OverflowError, zlib.error)
-
-
-def _array(name: str, data: bytes) -> "NDArray[Any]":
-    """The array of an .npy file: no objects, and as large as the data are."""
-    import numpy as np
-
-    file = io.BytesIO(data)
-    try:
-        version = np.lib.format.read_magic(file)
-        read_header = {
-            (1, 0): np.lib.format.read_array_header_1_0,
-            (2, 0): np.lib.format.read_array_header_2_0,
-        }[version]
-        shape, fortran_order, dtype = read_header(file)
-    except KeyError:
-        raise ValueError(f"'{name}' is of an unknown version of the NumPy format") from None
-    except Exception as error:  # the header is a literal of Python, which fails in many ways
-        raise ValueError(f"'{name}' is not an array ({type(error).__name__})") from None
-    if dtype.kind not in "biufc":
-        raise ValueError(f"'{name}' does not hold numbers")
-    size = 1
-    for side in shape:
-        size *= side
-    if min(shape, default=0) < 0 or size * dtype.itemsize != len(data) - file.tell():
-        raise ValueError(f"'{name}' has another size than its shape says")
-    flat = np.frombuffer(data, dtype, offset=file.tell())
-    return flat.reshape(shape, order="F" if fortran_order else "C")
+        return parse_json(self.read(name).tobytes())

@@ -114,7 +114,7 @@ def test_a_run_with_a_directory_goes_on_with_the_same_objects_only(samples, tmp_
     with pytest.raises(KeyboardInterrupt, match=r"stopped after .* of 20 trajectories; go on with") as stopped:
         small_run(out=out, progress=stop)
     assert 0 < stopped.value.result.data.sizes["trajectory"] < 20
-    with pytest.raises(UserError, match="was begun with another fingerprint"):
+    with pytest.raises(UserError, match="was begun with other numbers"):
         small_run(hmc(step_size=0.2), out=out, resume=True)
     with pytest.raises(UserError, match="already holds a run"):
         small_run(out=out)

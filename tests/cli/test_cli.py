@@ -23,7 +23,7 @@ from dlhmc.cli.completion import script, spellings
 from dlhmc.cli.doctor import show
 from dlhmc.cli.listing import options_of
 from dlhmc.errors import ExitCode
-from dlhmc.run.memory import is_exhausted
+from dlhmc.run.needs import is_exhausted
 
 OPTIONS = "--lattice 4 4 --beta 2 --chains 4 --trajectories 20 --warmup 5 --leapfrog-steps 4 --start cold"
 TINY = OPTIONS.split()

@@ -23,7 +23,7 @@ from dlhmc.models import model as models
 from dlhmc.models.dense import DenseArchitecture
 from dlhmc.plans.comparing import ComparePlan
 from dlhmc.run.directory import RunDirectory, read_json
-from dlhmc.run.loop import ExecutionOptions
+from dlhmc.run.driver import ExecutionOptions
 from dlhmc.settings import read_table, to_toml
 from dlhmc.statistics import integrated_autocorrelation_time
 from dlhmc.theories.u1.wilson import U1

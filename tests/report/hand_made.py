@@ -8,7 +8,7 @@ import numpy as np
 from dlhmc.comparison.command import RESULTS
 from dlhmc.comparison.results import Entry, Quantity, Results, to_json
 from dlhmc.files import fingerprint, write_arrays
-from dlhmc.run.directory import RunDirectory, new_run, write_json
+from dlhmc.run.directory import new_run, write_json
 
 CHAINS, ROWS = 4, 60
 
@@ -45,7 +45,7 @@ def comparison(path: Path, target, entries, *, whole=False) -> Path:
     """A directory as `dlhmc compare` or `dlhmc.compare` leaves it."""
     rng = np.random.default_rng(1)
     saved = []
-    with new_run("compare", {"target": target["target"], "seed": 1, "fingerprint": "none"}, path):
+    with new_run("compare", {"target": target["target"], "seed": 1, "objects": "none"}, path):
         (path / "histories").mkdir()
         for number, one in enumerate(entries):
             file = f"histories/{number}.npz"
@@ -65,5 +65,5 @@ def comparison(path: Path, target, entries, *, whole=False) -> Path:
             warnings=("chains have not met",),
             entries=tuple(saved),
         )
-        write_json(path / RESULTS, to_json(results), RunDirectory(path).identity())
+        write_json(path / RESULTS, to_json(results))
     return path

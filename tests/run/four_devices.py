@@ -22,7 +22,7 @@ from dlhmc.numerics.leaves import integer
 from dlhmc.plans.sampling import SamplePlan
 from dlhmc.plans.training import TrainPlan
 from dlhmc.run import sampling, training
-from dlhmc.run.loop import ExecutionOptions
+from dlhmc.run.driver import ExecutionOptions
 from dlhmc.theories.u1.wilson import U1
 from dlhmc.training import Inputs, advance
 

@@ -53,7 +53,7 @@ def state(path: Path, step: int | None = None) -> list[np.ndarray]:
     """All arrays of a checkpoint, the newest one unless told otherwise."""
     step = max(int(file.stem) for file in (path / "checkpoints").glob("*.npz")) if step is None else step
     with np.load(path / "checkpoints" / f"{step}.npz") as archive:
-        return [archive[name] for name in sorted(archive.files) if name != "record"]
+        return [archive[name] for name in sorted(archive.files) if name != "notes"]
 
 
 def metrics(path: Path) -> list[dict]:

@@ -1,11 +1,10 @@
 import io
-import json
 import zipfile
 
 import numpy as np
 import pytest
 
-from dlhmc.files import Archive, parse_json, read_text, sealed, unsealed, write_arrays, write_whole
+from dlhmc.files import Archive, parse_json, read_text, write_arrays, write_whole
 
 
 def npy(header, data=b""):
@@ -28,9 +27,6 @@ def test_arrays_come_back(tmp_path):
     for name, array in arrays.items():
         assert found.read(name).dtype == array.dtype
         np.testing.assert_array_equal(found.read(name), array)
-    write_arrays(tmp_path / "b.npz", {"x": np.zeros(10**5)})
-    with pytest.raises(ValueError, match="'x' is too large"):
-        Archive(tmp_path / "b.npz").read("x", most=1000)
     with pytest.raises(ValueError, match="it has no 'y'"):
         found.read("y")
 
@@ -39,25 +35,20 @@ HEADER = {"descr": "<f4", "fortran_order": False, "shape": (1,)}
 
 
 @pytest.mark.parametrize(
-    ("content", "reason"),
+    "content",
     [
-        (npy(HEADER | {"shape": (10**12,)}, bytes(4)), "another size than its shape says"),
-        (npy(HEADER | {"shape": (-1,)}, bytes(4)), "another size than its shape says"),
-        (npy(HEADER | {"descr": "|O"}, bytes(8)), "does not hold numbers"),
-        (npy(HEADER | {"descr": [("a", "<f4")]}, bytes(4)), "does not hold numbers"),
-        (b"\x93NUMPY\x09\x00", "unknown version"),
-        (b"\x80\x04K\x01.", "is not an array"),  # a pickle
-        (b"\x93NUMPY\x01\x00\x20\x00__import__('os').system('true')  ", "is not an array"),
+        npy(HEADER | {"shape": (10**12,)}, bytes(4)),
+        npy(HEADER | {"shape": (-1,)}, bytes(4)),
+        npy(HEADER | {"descr": "|O"}, bytes(8)),
+        npy(HEADER | {"descr": [("a", "<f4")]}, bytes(4)),
+        b"\x93NUMPY\x09\x00",
+        b"\x80\x04K\x01.",  # a pickle
+        b"\x93NUMPY\x01\x00\x20\x00__import__('os').system('true')  ",
     ],
 )
-def test_what_is_no_plain_array_is_refused(content, reason, tmp_path):
-    with pytest.raises(ValueError, match=reason):
-        Archive(archive(tmp_path, content)).read("a")
-
-
-def test_other_compressions_are_refused(tmp_path):
-    with pytest.raises(ValueError, match="compressed in a way"):
-        Archive(archive(tmp_path, npy(HEADER, bytes(4)), zipfile.ZIP_LZMA))
+def test_what_is_no_plain_array_is_refused(content, tmp_path):
+    with pytest.raises(ValueError, match=r"it is no archive of arrays|it does not hold numbers"):
+        Archive(archive(tmp_path, content))
 
 
 def test_a_bomb_is_not_unpacked(tmp_path):
@@ -82,14 +73,6 @@ def test_a_flipped_bit_anywhere_changes_no_number(tmp_path):
         except ValueError:
             continue
         np.testing.assert_array_equal(found, np.arange(50.0))
-
-
-def test_a_seal_is_of_content_and_run():
-    table = json.loads(json.dumps(sealed({"b": (1, 2.5), "a": {"c": None}}, "run")))
-    assert unsealed(table, "run") == {"b": [1, 2.5], "a": {"c": None}}
-    for changed, run in ((table | {"b": [1, 2.6]}, "run"), (table, "another"), ({"a": 1}, "run")):
-        with pytest.raises(ValueError, match="SHA-256"):
-            unsealed(changed, run)
 
 
 @pytest.mark.parametrize(

@@ -17,9 +17,8 @@ import dlhmc
 from dlhmc import cli
 from dlhmc.errors import ExitCode, UserError
 from dlhmc.run.describe import describe_target
-from dlhmc.run.directory import RunDirectory
-from dlhmc.run.loggers import open_loggers
 from dlhmc.run.measuring import measure_file
+from dlhmc.run.metrics import WeightsAndBiases
 from dlhmc.run.summary import Quantities
 from dlhmc.theories.u1.theory import U1Theory
 
@@ -281,8 +280,9 @@ def test_weights_and_biases_is_offline_unless_told_otherwise(tmp_path, monkeypat
     monkeypatch.delenv("WANDB_MODE", raising=False)
     names = set()
     for step in (0, 4):
-        with open_loggers(RunDirectory(tmp_path), step, tensorboard=False, wandb=True) as opened:
-            opened[0](step + 1, {"loss": -1.0})
+        sink = WeightsAndBiases(tmp_path)
+        sink.report(step + 1, {"loss": -1.0}, "")
+        sink.close()
         names.add(fake.arguments["id"])
     assert fake.logged == [(1, {"loss": -1.0}), (5, {"loss": -1.0})]
     assert fake.finished == 2

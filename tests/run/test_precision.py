@@ -13,7 +13,7 @@ from dlhmc import cli
 from dlhmc.errors import ExitCode, UserError
 from dlhmc.kernels import HMC, Exact
 from dlhmc.run import sampling
-from dlhmc.run.loop import ExecutionOptions
+from dlhmc.run.driver import ExecutionOptions
 from dlhmc.run.precision import Precision, check_precision
 from dlhmc.theories.u1.hits import InstantonHits
 from dlhmc.theories.u1.wilson import U1

@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from dlhmc.errors import UserError
-from dlhmc.run.directory import RunDirectory, manifest, read_json, write_json
+from dlhmc.run.directory import RunDirectory, manifest, read_json, run_kind, write_json
 
 HOLD = """
 import sys
@@ -35,7 +35,7 @@ def test_a_file_is_not_a_directory(tmp_path):
     with pytest.raises(UserError, match="is a file"):
         RunDirectory(tmp_path / "file").refuse_if_taken()
     with pytest.raises(UserError, match="no run directory"):
-        RunDirectory(tmp_path / "file").require_run()
+        run_kind(tmp_path / "file")
 
 
 def test_a_run_that_died_before_its_configuration_was_written_has_not_begun(tmp_path):
@@ -47,10 +47,10 @@ def test_a_run_that_died_before_its_configuration_was_written_has_not_begun(tmp_
 
 def test_what_a_run_lacks_is_named(tmp_path):
     with pytest.raises(UserError, match=r"config.toml and manifest.json missing"):
-        RunDirectory(tmp_path).require_run()
+        run_kind(tmp_path)
     (tmp_path / "config.toml").touch()
     with pytest.raises(UserError, match=r": manifest.json missing"):
-        RunDirectory(tmp_path).require_run()
+        run_kind(tmp_path)
 
 
 def test_one_process_at_a_time(tmp_path):
@@ -84,7 +84,7 @@ def test_a_file_that_cannot_be_written_leaves_the_old_one(tmp_path):
 
 @pytest.mark.parametrize(
     "text",
-    [None, "", "{", "[1]", "\x00", "[" * 100_000, '{"a": NaN}', '{"a": 1}', '{"a": 1, "sha256": "0"}', "9" * 10_000],
+    [None, "", "{", "[1]", "\x00", "[" * 100_000, '{"a": NaN}', "9" * 10_000],
 )
 def test_damaged_json_is_named(text, tmp_path):
     path = tmp_path / "manifest.json"

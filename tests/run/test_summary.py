@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from dlhmc.errors import UserError
 from dlhmc.report.sampling import sampling_table
-from dlhmc.run.history import History
+from dlhmc.run.history import InMemory, OnDisk
 from dlhmc.run.samples import Samples, dataset
-from dlhmc.run.sampling import MeasuredSoFar
-from dlhmc.run.summary import Quantities, show, stored, summarise
+from dlhmc.run.show import show
+from dlhmc.run.summary import Measured, Quantities
 from dlhmc.targets.contract import Moment
 
 ROWS, CHAINS = 400, 8
@@ -43,28 +44,33 @@ def steps(shift=0.0):
     return {"energy_change": change.astype(np.float32), "accepted": flags, "nonfinite": 0 * flags}
 
 
-def history(path, records, quantities=QUANTITIES, **attributes):
+def about(quantities=QUANTITIES, **attributes):
+    return {"kernel": "made up", "quantities": quantities.to_json(), "leapfrog_steps": 4} | attributes
+
+
+def measured(kind, records, attributes, *path):
     rows = {name: np.zeros(values.shape[1:], values.dtype) for name, values in records.items()}
-    about = {"kernel": "made up", "quantities": quantities.to_json(), "leapfrog_steps": 4} | attributes
-    made = History.create(path, ROWS, rows, [], np.zeros((2, CHAINS)), about)
-    made.write(0, records)
-    made.verify((ROWS, CHAINS), ROWS, 0, made.digests())
-    return made
+    made = getattr(kind, "create", kind)(*path, ROWS, rows, [], np.zeros((2, CHAINS)), attributes)
+    made.write(0, records, slice(None))
+    return Measured.of_history(made, ROWS, 2.0, None, None)
 
 
 @pytest.fixture
 def summarised(tmp_path):
-    """The summary of a history, that of the same in memory, and what is shown."""
+    """The summary of a history on disk, which is that of the same in memory, and what is shown."""
 
     def run(records, quantities=QUANTITIES, **attributes):
-        made = history(tmp_path / "history.zarr", records, quantities, **attributes)
-        measured = MeasuredSoFar(made, ROWS, ROWS, 1.0, None, None)
-        summary = measured.summarised()[1]
+        if "energy_change" in records:
+            attributes = {"diagnostics": '["accepted", "energy_change", "nonfinite"]'} | attributes
+        attributes = about(quantities, **attributes)
+        found = measured(OnDisk, records, attributes, tmp_path / "history.zarr")
+        summary = found.summary()
         assert json.loads(json.dumps(summary, allow_nan=False)) == summary
+        assert measured(InMemory, records, attributes).summary() == summary
         screen = io.StringIO()
         console = Console(file=screen, width=100, force_terminal=True, color_system="standard")
         show(summary, console)
-        samples = Samples(dataset(measured))
+        samples = Samples(dataset(found))
         assert samples.summary() == summary
         return summary, samples, screen.getvalue()
 
@@ -221,10 +227,21 @@ def test_records_of_the_kernel_are_those_that_the_history_names(summarised):
     assert "acceptance" not in text
 
 
-def test_the_title_is_made_of_what_there_is(tmp_path):
-    made = history(tmp_path / "history.zarr", {"height": moving()})
+def test_the_title_is_made_of_what_there_is():
     what = {"kernel": "hmc", "target": "Gas", "sides": [16, 16, 8], "mass": 0.5, "widths": [0.1, 2.0], "moves": 3}
-    summary = summarise(what, QUANTITIES, stored(made, ROWS), 4, 1.0)
+    summary = measured(InMemory, {"height": moving()}, about(**what)).summary()
     assert summary["title"] == (
         "hmc  Gas  16×16×8  mass = 0.5  widths = 0.1, 2  moves = 3  8 chains × 400 trajectories"
     )
+
+
+def test_speed_is_that_of_effective_samples(summarised):
+    summary, _, text = summarised({"height": moving()} | steps())
+    entry = summary["height_squared"]
+    assert entry["ess_per_second"] == pytest.approx(entry["ess_bulk"] / 2.0)
+    assert f"{entry['ess_per_second']:.3g}" in text
+
+
+def test_a_history_without_what_it_promises_is_refused():
+    with pytest.raises(UserError, match="has no 'height'"):
+        measured(InMemory, {"width": moving()}, about()).summary()

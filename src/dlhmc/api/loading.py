@@ -27,7 +27,7 @@ def load(path: str | Path) -> Measurements | Comparison:
     path = Path(path)
     if path.is_file():
         data = read(path)
-        return Samples(data) if "accepted" in data else Measurements(data)
+        return Samples(data) if "seconds" in data.attrs else Measurements(data)
     kind = run_kind(path)
     if kind == "compare":
         return Comparison(open_results(path))

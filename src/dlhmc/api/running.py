@@ -1,9 +1,7 @@
 """How a run from Python is done: what is shown, where it writes, and what Ctrl-C does."""
 
-import tempfile
 import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -12,7 +10,7 @@ from rich.console import Console
 
 from dlhmc.errors import ExitCode, UserError
 from dlhmc.run.directory import Place
-from dlhmc.run.loop import ExecutionOptions
+from dlhmc.run.driver import ExecutionOptions
 from dlhmc.run.progress import Callback
 
 #: True for a live line, a bar in a notebook; False for nothing; a function gets (done, total, figures in words)
@@ -38,18 +36,13 @@ def shown(progress: Progress, devices: int | None, time_limit: float | None) -> 
     return ExecutionOptions(devices, time_limit=time_limit, quiet=progress is False, progress=callback), Console()
 
 
-@contextmanager
-def place_for(
-    out: str | Path | None, settings: Mapping[str, Any], inputs: Mapping[str, Path] | None = None, *, resume: bool
-) -> Iterator[Place]:
-    """Where a run writes; a temporary place if nobody says where."""
+def place_for(out: str | Path | None, settings: Mapping[str, Any], *, resume: bool) -> Place | None:
+    """Where a run writes, if it does."""
     if out is not None:
-        yield Place(Path(out), settings, inputs, resuming=resume)
-        return
+        return Place(Path(out), settings, resume)
     if resume:
         raise UserError("resume goes on with the run in a directory: give out.")
-    with tempfile.TemporaryDirectory(prefix="dlhmc-") as temporary:
-        yield Place(Path(temporary) / "run", settings, inputs)
+    return None
 
 
 def conclude(result: Any, code: ExitCode, done: str, out: str | Path | None) -> Any:

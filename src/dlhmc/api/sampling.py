@@ -4,7 +4,7 @@ import functools
 import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,10 +15,10 @@ from dlhmc.kernels import Kernel
 from dlhmc.names import Start
 from dlhmc.run import sampling
 from dlhmc.run.configurations import Given, require_start_shape, start_from, start_from_file
-from dlhmc.run.describe import describe_kernel, fingerprint
+from dlhmc.run.describe import describe_kernel
 from dlhmc.run.engine import Measured, Measurements
 from dlhmc.run.samples import Samples, dataset
-from dlhmc.run.sampling import Sampler, settled_start
+from dlhmc.run.sampling import Sampler, default_start
 from dlhmc.run.settings import SampleAmounts
 from dlhmc.settings import merged
 from dlhmc.targets.contract import Observable
@@ -60,7 +60,7 @@ def sample(
             smooth action; 0 for none.
         keep_configurations: configurations of each chain to keep, evenly spaced.
         out: new directory for the run; without one, nothing is left on disk.
-        resume: go on with the run in `out`, which must have had the same arguments.
+        resume: go on with the run in `out`, which must have had the same arguments; it may get more trajectories.
         devices: devices that share the chains.
         time_limit: seconds after which the run stops by itself, and returns what it has measured.
         progress: a live line, nothing, or a function that is called instead.
@@ -83,29 +83,27 @@ def sample(
         trajectories=trajectories,
         warmup=warmup,
         seed=seed,
-        start=str(start) if named else settled_start(kernel, None) if start is None else None,
+        start=str(start) if named else default_start(kernel, None) if start is None else None,
         target_acceptance=tune,
         temperature_every=temperature_every,
         keep_configurations=keep_configurations,
         float64=is_double(),
     )
     file = amounts.start_file
-    inputs = {} if file is None else {"start": file}
-    objects: Any = kernel
     first: Callable[[], Given] | None = None
     if file is not None:
         first = functools.partial(start_from_file, file, kernel.target, chains)
     elif amounts.start is None:
         array = np.asarray(start)
         require_start_shape(array.shape, kernel.target, chains)
-        objects, first = (kernel, array), functools.partial(start_from, array, kernel.target, chains)
+        first = functools.partial(start_from, array, kernel.target, chains)
     measured = Measurements(Measured(observables or {}), temperature=temperature_every > 0)
     sampler = Sampler(kernel, tune is not None, measured, start=first)
-    described = {"kernel": describe_kernel(kernel)["kernel"], "tune": sampler.tune, "fingerprint": fingerprint(objects)}
+    described = {"objects": describe_kernel(kernel)["kernel"], "tune": sampler.tune}
     options, console = shown(progress, devices, time_limit)
-    with place_for(out, merged(described, amounts), inputs, resume=resume) as place:
-        work, code = sampling.sample(sampler, amounts, place, console, options, show_results=False)
-        result = Samples(dataset(work.so_far)) if work.measured else None
+    place = place_for(out, merged(described, amounts), resume=resume)
+    work, code = sampling.sample(sampler, amounts, place, console, options, show_results=False)
+    result = Samples(dataset(work.so_far)) if work.measured else None
     if code == ExitCode.ALARM and result is not None:
         warnings.warn(" ".join(result.summary()["alarms"]), stacklevel=2)
     if result is None and code == ExitCode.TIME_OVER:

@@ -21,7 +21,7 @@ from dlhmc.names import Start
 from dlhmc.networks import NetworkFactory
 from dlhmc.plans.training import ObjectiveSettings, adam, annealings, built
 from dlhmc.run import training
-from dlhmc.run.describe import describe_target, fingerprint
+from dlhmc.run.describe import describe_target
 from dlhmc.run.settings import OptimiserSettings, TrainAmounts
 from dlhmc.settings import merged
 from dlhmc.targets import Target
@@ -99,7 +99,7 @@ def train(
         start: first configurations: exact draws, hot, cold or near equilibrium; the best that the target has if None.
         burn_in: trajectories before training.
         out: new directory for the run; without one, nothing is left on disk.
-        resume: go on with the run in `out`, which must have had the same arguments.
+        resume: go on with the run in `out`, which must have had the same arguments; it may get more steps.
         tensorboard: write the metrics for TensorBoard, into `out`.
         wandb: write the metrics for Weights & Biases, into `out`.
         devices: devices that share the chains.
@@ -147,14 +147,11 @@ def train(
     )
     described = describe_target(target)
     description = model.describe(architecture, {"name": described.pop("target")} | described)
-    table = {
-        "trajectory": type(trajectory).__name__,
-        "fingerprint": fingerprint((target, couplings, trajectory)),
-    }
+    table = {"objects": type(target).__name__, "trajectory": type(trajectory).__name__}
     options, console = shown(progress, devices, time_limit)
-    with place_for(out, merged(table, amounts), resume=resume) as place:
-        run = functools.partial(training.train, algorithm, trajectory, amounts, description, place, console, options)
-        work, code = run(silent=True, later=later)
+    place = place_for(out, merged(table, amounts), resume=resume)
+    run = functools.partial(training.train, algorithm, trajectory, amounts, description, place, console, options)
+    work, code = run(silent=True, later=later)
     records = {
         name: np.concatenate([rows[name] for rows in work.records] or [np.zeros(0)]) for name in algorithm.record_names
     }

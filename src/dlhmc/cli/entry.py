@@ -10,14 +10,12 @@ from dlhmc.cli.commands import commands
 from dlhmc.cli.options import Compiling
 from dlhmc.cli.parsing import advice, parse
 from dlhmc.errors import ExitCode, UserError
-from dlhmc.run.memory import use_one_pool
 
 _NO_MEMORY = "there is not enough memory: take fewer --chains or a smaller target; --dry-run tells what it needs"
 
 
 def main() -> None:
     """Entry point of the console script."""
-    use_one_pool()
     try:
         code = run(sys.argv[1:])
     except Exception:
@@ -53,7 +51,7 @@ def run(arguments: list[str]) -> int:
     except Exception as error:
         if "jax" not in sys.modules:
             raise
-        from dlhmc.run.memory import is_exhausted
+        from dlhmc.run.needs import is_exhausted
         from dlhmc.run.processes import lost_another
 
         if is_exhausted(error):

@@ -7,7 +7,7 @@ from rich.table import Table
 
 from dlhmc.models.model import Model, shipped
 from dlhmc.run.describe import target_in_words
-from dlhmc.run.summary import shown_time
+from dlhmc.run.show import shown_time
 
 
 def describe() -> dict[str, dict[str, Any]]:

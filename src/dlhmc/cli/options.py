@@ -13,7 +13,7 @@ from dlhmc.settings import Advanced, OfMachine, What
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from dlhmc.run.loop import ExecutionOptions
+    from dlhmc.run.driver import ExecutionOptions
 
 
 #: a switch that can only be turned on
@@ -55,7 +55,7 @@ class Quietable(Compiling):
 
     def begin(self) -> "ExecutionOptions":
         """How to run."""
-        from dlhmc.run.loop import ExecutionOptions
+        from dlhmc.run.driver import ExecutionOptions
 
         return ExecutionOptions(quiet=self.hushed)
 
@@ -128,7 +128,7 @@ class LongRun(Quietable):
 
     def begin(self) -> "ExecutionOptions":
         """Join the other processes, if there are any, and say how to run."""
-        from dlhmc.run.loop import ExecutionOptions
+        from dlhmc.run.driver import ExecutionOptions
         from dlhmc.run.processes import Membership, join
         from dlhmc.run.progress import parse_duration
 

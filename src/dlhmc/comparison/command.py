@@ -33,10 +33,10 @@ from dlhmc.geometry.contract import Field
 from dlhmc.kernels import HMC, Exact, Kernel
 from dlhmc.numerics.leaves import integer
 from dlhmc.run import describe
-from dlhmc.run.directory import Place, RunDirectory, open_run, read_json, run_directory, write_json
+from dlhmc.run.directory import Place, open_run, read_json, run_directory, write_json
+from dlhmc.run.driver import PLAIN, ExecutionOptions
 from dlhmc.run.engine import begin
 from dlhmc.run.interruption import Interruption, watch_signals
-from dlhmc.run.loop import PLAIN, ExecutionOptions
 from dlhmc.run.needs import find_needs, in_bytes, require_room, show_needs
 from dlhmc.run.progress import Display
 from dlhmc.settings import merged
@@ -82,7 +82,7 @@ def compare(
     def shown(title: str, total: int) -> Display:
         return Display(console, title, total, quiet=options.quiet, callback=options.progress)
 
-    directory = nullcontext() if place is None else run_directory(KIND, place)
+    directory = nullcontext() if place is None else run_directory(KIND, place, describe.checksum(target))
     with directory, watch_signals() as interruption:
         runners = _line_up(target, settings, rivals, tuned, [*exact, *given], start, shown, interruption)
         display = shown("seconds", math.ceil(settings.budget))
@@ -169,17 +169,17 @@ def settings_of_objects(
         {"target": describe.describe_target(target)["target"], "kernels": list(kernels)},
         rivals,
         settings,
-        {"fingerprint": describe.fingerprint((target, dict(kernels)))},
+        {"objects": type(target).__name__},
     )
 
 
 def open_results(path: Path) -> Results:
     """The results of an earlier comparison."""
-    directory, _ = open_run(KIND, path)
+    open_run(KIND, path)
     file = path / RESULTS
     if not file.exists():
         raise UserError(f"{path} has no results: the comparison was stopped at once; start another one.")
-    return from_json(read_json(file, directory.identity()), str(file))
+    return from_json(read_json(file), str(file))
 
 
 def show_results(path: Path, console: Console) -> dict[str, Any]:
@@ -204,7 +204,7 @@ def _write(results: Results, runners: Sequence[Runner], path: Path) -> Results:
         for entry, file in ((entry, files[entry.name]) for entry in results.entries)
     )
     results = dataclasses.replace(results, entries=entries)
-    write_json(path / RESULTS, to_json(results), RunDirectory(path).identity())
+    write_json(path / RESULTS, to_json(results))
     write_whole(path / "table.csv", table.comma_separated(results).encode())
     write_whole(path / "table.md", table.markdown(results).encode())
     return results

@@ -12,7 +12,7 @@ from rich.table import Table
 from dlhmc import tables
 from dlhmc.comparison.results import NOTHING, Entry, Mean, Quantity, Results, Time, work_of
 from dlhmc.run.describe import known_theory, symbol, target_in_words
-from dlhmc.run.summary import shown_mean
+from dlhmc.run.show import shown_mean
 from dlhmc.statistics import format_uncertainty
 from dlhmc.tables import plain, superscript
 from dlhmc.theories.contract import Theory

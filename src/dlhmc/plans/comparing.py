@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dlhmc.comparison.contestants import Contestant, Tuned
     from dlhmc.comparison.results import Results
     from dlhmc.errors import ExitCode
-    from dlhmc.run.loop import ExecutionOptions
+    from dlhmc.run.driver import ExecutionOptions
     from dlhmc.targets import Target
 
 
@@ -112,15 +112,15 @@ class ComparePlan(Plan):
         from dlhmc.comparison import table
         from dlhmc.comparison.command import compare
         from dlhmc.run.directory import Place, RunDirectory
-        from dlhmc.run.loop import PLAIN
+        from dlhmc.run.driver import PLAIN
 
         options = options or PLAIN
         RunDirectory(path).refuse_if_taken()
         with jax.enable_x64(self.settings.float64):
             # Before the directory is made: what does not fit leaves nothing behind.
             target = self._target()
-            models, in_turn, inputs = self.models(target)
-            place = Place(path, self.table(), inputs)
+            models, in_turn, _ = self.models(target)
+            place = Place(path, self.table())
             results, code = compare(target, self.settings, models, self.rivals, in_turn, place, console, options)
         if not options.quiet:
             table.show(results, console)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from dlhmc.errors import ExitCode
     from dlhmc.models.model import Model
-    from dlhmc.run.loop import ExecutionOptions, Work
+    from dlhmc.run.driver import ExecutionOptions, Work
 
 
 @dataclasses.dataclass(frozen=True)

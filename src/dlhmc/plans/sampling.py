@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from dlhmc.errors import ExitCode
-    from dlhmc.run.loop import ExecutionOptions
+    from dlhmc.run.driver import ExecutionOptions
     from dlhmc.run.sampling import Sampler, Sampling
 
 _KERNELS = ("hmc", "exact", "dlhmc")
@@ -141,12 +141,12 @@ class SamplePlan(LongPlan):
         import jax
 
         from dlhmc.run.directory import Place
-        from dlhmc.run.loop import PLAIN
+        from dlhmc.run.driver import PLAIN
         from dlhmc.run.sampling import sample
 
         with jax.enable_x64(self.amounts.float64):
-            sampler, inputs = self.build()
-            place = Place(path, self.table(), inputs, resuming)
+            sampler, _ = self.build()
+            place = Place(path, self.table(), resuming)
             return sample(sampler, self.amounts, place, console, options or PLAIN, show_results=show_results)
 
     def estimate(self, console: "Console") -> None:
@@ -163,11 +163,10 @@ class SamplePlan(LongPlan):
         """The rounding errors of a run, finished or not, at its last checkpoint."""
         import jax
 
-        from dlhmc.run.directory import RunDirectory, require_same_inputs
+        from dlhmc.run.directory import RunDirectory
         from dlhmc.run.sampling import check_run
 
         plan, directory = cls.reopened(path), RunDirectory(path)
         with jax.enable_x64(plan.amounts.float64):
-            sampler, inputs = plan.build()
-            require_same_inputs(directory, inputs)
+            sampler, _ = plan.build()
             return check_run(sampler, plan.amounts, directory, console)

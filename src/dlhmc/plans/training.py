@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from dlhmc.errors import ExitCode
     from dlhmc.layers import Trajectory
     from dlhmc.models.model import Model
-    from dlhmc.run.loop import ExecutionOptions
+    from dlhmc.run.driver import ExecutionOptions
     from dlhmc.run.training import Training
     from dlhmc.targets import Target
     from dlhmc.training import Algorithm, Knots, Schedule
@@ -191,15 +191,15 @@ class TrainPlan(LongPlan):
 
         from dlhmc.models.model import describe
         from dlhmc.run.directory import Place
-        from dlhmc.run.loop import PLAIN
+        from dlhmc.run.driver import PLAIN
         from dlhmc.run.training import train
         from dlhmc.training import LaterStage
 
         target = {"name": self.theory.name} | dataclasses.asdict(self.target)
         description = describe(self.architecture, target)
         with jax.enable_x64(self.amounts.float64):
-            algorithm, trajectory, inputs = self.build(resuming=resuming)
-            place = Place(path, self.table(), inputs, resuming)
+            algorithm, trajectory, _ = self.build(resuming=resuming)
+            place = Place(path, self.table(), resuming)
             stages = zip(self.algorithms(), self.stages(), strict=True)
             later = [LaterStage(algorithm, stage.architecture.grown) for algorithm, stage in stages][1:]
             work = functools.partial(train, algorithm, trajectory, self.amounts, description, place, console)

@@ -9,11 +9,11 @@ import numpy as np
 
 from dlhmc.report.page import Picture, Table
 from dlhmc.report.plots import COLOURS, panels, plot_history
-from dlhmc.run import summary as shown
+from dlhmc.run import show as shown
 from dlhmc.run.describe import known_theory, symbol
 from dlhmc.run.directory import RunDirectory, read_json, require_newest
-from dlhmc.run.history import History
 from dlhmc.run.sampling import open_measured
+from dlhmc.run.summary import Element, Measured
 from dlhmc.theories.contract import Theory
 
 
@@ -21,9 +21,7 @@ class SampledRun(NamedTuple):
     """A sampling run, finished or not."""
 
     path: Path
-    history: History
-    #: trajectories that the history holds
-    rows: int
+    measured: Measured
     theory: Theory | None
     #: summary.json; nothing for a run that is not finished
     summary: dict[str, Any]
@@ -31,11 +29,11 @@ class SampledRun(NamedTuple):
     @classmethod
     def open(cls, path: Path) -> Self:
         """The run in a directory."""
-        found, problems = open_measured(path)
+        found, _, problems = open_measured(path)
         require_newest(path, problems)
         directory = RunDirectory(path)
-        summary = read_json(directory.summary, directory.identity()) if directory.summary.exists() else {}
-        return cls(path, found.history, found.rows, known_theory(found.history.attributes), summary)
+        summary = read_json(directory.summary) if directory.summary.exists() else {}
+        return cls(path, found, known_theory(found.attributes), summary)
 
     @property
     def name(self) -> str:
@@ -45,12 +43,12 @@ class SampledRun(NamedTuple):
     @property
     def notes(self) -> dict[str, Any]:
         """What one needs to know to read observables that are measured rarely (`Occasional.notes`)."""
-        notes: dict[str, Any] = json.loads(self.history.attributes.get("notes", "{}"))
+        notes: dict[str, Any] = json.loads(self.measured.attributes.get("notes", "{}"))
         return notes
 
-    def first_chain(self, name: str, element: shown.Element) -> Any:
+    def first_chain(self, name: str, element: Element) -> Any:
         """What was recorded of an observable, or of one element of it, in one chain."""
-        return np.asarray(self.history.array(name)[: self.rows, *element, 0])
+        return np.asarray(self.measured.histories.arrays[name][: self.measured.rows, *element, 0])
 
     def symbol(self, name: str) -> str:
         """An observable in the notation of its theory."""
@@ -59,19 +57,18 @@ class SampledRun(NamedTuple):
 
 def sampling_picture(run: SampledRun) -> Picture:
     """The first two slow observables of one chain against the Monte Carlo step."""
-    slow = list(shown.Quantities.read(run.history.attributes, "The history").slow)[:2]
+    slow = list(run.measured.quantities.slow)[:2]
     figure, axes = panels(len(slow), 1, 8.0, 2.1)
     for axis, name, colour in zip(axes, slow, COLOURS, strict=False):
-        element: tuple[Any, ...] = (0,) * (run.history.array(name).ndim - 2)  # the first one stands for all
+        element: tuple[Any, ...] = (0,) * len(run.measured.histories.elements[name])  # the first one stands for all
         plot_history(axis, run.first_chain(name, element), run.symbol(name) + shown.index_of(element), color=colour)
     return Picture(f"history-{run.name}", f"One chain of {run.name}", "The first trajectories of one chain.", figure)
 
 
 def sampling_table(summary: Mapping[str, Any]) -> Table:
     """What a finished run has measured, beside exact values."""
-    rows = [(*row, *[""] * (len(shown.COLUMNS) - len(row))) for row in shown.shown_observables(summary)]
+    rows: list[tuple[str, ...]] = list(shown.shown_observables(summary))
     times = [(unit, f"microseconds_per_{unit}") for unit in ("trajectory", "independent")]
-    rows += [
-        (f"µs, {unit}", shown.shown_microseconds(summary[name]), "", "", "") for unit, name in times if summary[name]
-    ]
+    rows += [(f"µs, {unit}", shown.shown_microseconds(summary[name])) for unit, name in times if summary[name]]
+    rows = [(*row, *[""] * (len(shown.COLUMNS) - len(row))) for row in rows]
     return Table(" ".join([f"{summary['title']}.", *summary["warnings"], *summary["alarms"]]), shown.COLUMNS, rows)

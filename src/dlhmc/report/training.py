@@ -10,9 +10,9 @@ from dlhmc.plans.training import TrainPlan
 from dlhmc.report.page import Picture
 from dlhmc.report.plots import add_legend, mathtext, panels
 from dlhmc.run import metrics
+from dlhmc.run.checkpoint import Checkpoints
 from dlhmc.run.describe import symbol
 from dlhmc.run.directory import is_of_objects, open_run, require_newest
-from dlhmc.run.sampling import read_only_checkpoints
 from dlhmc.run.settings import TrainAmounts
 from dlhmc.settings import converted, picked
 from dlhmc.theories import registry
@@ -36,11 +36,11 @@ class Training(NamedTuple):
         directory, table = open_run("train", path)
         plan = None if is_of_objects(table) else TrainPlan.from_table(table, str(directory.config))
         total = (picked(TrainAmounts, table) if plan is None else plan.amounts).total
-        checkpoints = read_only_checkpoints(directory)
+        checkpoints = Checkpoints(directory.checkpoints, read_only=True)
         step, notes = checkpoints.newest_notes()
         require_newest(path, checkpoints.passed_over or directory.what_is_lost(step, total))
         curve = converted(notes.get("curve", []), list[dict[str, float]], f"The checkpoint of {path}")
-        return cls(path, table, plan, curve or metrics.read(directory.metrics, notes))
+        return cls(path, table, plan, curve or metrics.read(directory.metrics, step))
 
     @property
     def what(self) -> str:

@@ -2,7 +2,6 @@
 
 import datetime
 import fcntl
-import hashlib
 import importlib.metadata
 import json
 import os
@@ -14,13 +13,13 @@ from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import IO, Any, NamedTuple, TypedDict
 
-from dlhmc.errors import UserError
-from dlhmc.files import UNFINISHED, fingerprint, parse_json, read_text, sealed, unsealed, write_whole
+from dlhmc.errors import Setting, UserError
+from dlhmc.files import UNFINISHED, parse_json, read_text, write_whole
 from dlhmc.settings import converted, read_table, to_toml
 
-#: 3: checkpoints are one file each; 4: settings of the theory and the architecture alone, records of a kernel by name
-FORMAT_VERSION = 4
 _VERSIONED = ("dlhmc", "jax", "jaxlib", "equinox", "zarr", "numpy", "scipy")
+#: settings with which a run may go on further than it was begun
+_MAY_GROW = ("trajectories", "keep_configurations", "steps")
 
 
 class RunDirectory:
@@ -51,18 +50,6 @@ class RunDirectory:
         unborn = {".lock", self.manifest.name, *(f".{file.name}{UNFINISHED}" for file in (self.manifest, self.config))}
         if self.path.is_dir() and any(entry.name not in unborn for entry in self.path.iterdir()):
             raise UserError(f"{self.path} is not empty: choose another directory.")
-
-    def require_run(self) -> None:
-        """There must be a run to go on with."""
-        if not self.path.is_dir():
-            raise UserError(f"There is no run directory {self.path}.")
-        missing = [file.name for file in (self.config, self.manifest) if not file.is_file()]
-        if missing:
-            raise UserError(f"{self.path} is not a run directory, or a damaged one: {' and '.join(missing)} missing.")
-
-    def identity(self) -> str:
-        """What tells the run from others: two with the same settings have the same numbers."""
-        return fingerprint(self.config)
 
     def never_began(self) -> bool:
         """Whether the run died before its first checkpoint; metrics are opened right after it."""
@@ -101,16 +88,12 @@ class Place(NamedTuple):
     path: Path
     #: what config.toml says
     settings: Mapping[str, Any]
-    #: files that it reads, by name
-    inputs: Mapping[str, Path] | None = None
     resuming: bool = False
 
 
 @contextmanager
-def new_run(
-    kind: str, settings: Mapping[str, Any], path: Path, inputs: Mapping[str, Path] | None = None
-) -> Iterator[RunDirectory]:
-    """A new run directory, held for this process, with settings and manifest in it; `inputs` are files it reads."""
+def new_run(kind: str, settings: Mapping[str, Any], path: Path, checksum: int | None = None) -> Iterator[RunDirectory]:
+    """A new run directory, held for this process, with settings and manifest in it."""
     import jax
 
     from dlhmc.run import processes
@@ -122,12 +105,9 @@ def new_run(
             path.mkdir(parents=True, exist_ok=True)
             held.enter_context(directory.locked())
             directory.refuse_if_taken()  # by a process that was quicker
-            text = to_toml(settings).encode()
             devices = [f"{device.platform}: {device.device_kind}" for device in jax.devices()]
-            digests = {name: fingerprint(file) for name, file in (inputs or {}).items()}
-            digests[directory.config.name] = hashlib.sha256(text).hexdigest()
-            write_json(directory.manifest, manifest(kind, settings["seed"], devices) | {"inputs": digests})
-            write_whole(directory.config, text)  # last: with it the run has begun
+            write_json(directory.manifest, manifest(kind, settings["seed"], devices, checksum))
+            write_whole(directory.config, to_toml(settings).encode())  # last: with it the run has begun
         processes.barrier("directory")
         yield directory
 
@@ -143,32 +123,54 @@ def old_run(kind: str, path: Path) -> Iterator[tuple[RunDirectory, dict[str, Any
 
 
 @contextmanager
-def run_directory(kind: str, place: Place) -> Iterator[RunDirectory]:
-    """The directory of a run: a new one, or one to go on with that has the same settings and inputs."""
-    path, settings, inputs, resuming = place
+def run_directory(kind: str, place: Place, checksum: int) -> Iterator[RunDirectory]:
+    """The directory of a run: a new one, or one to go on with, which may go on further than it was begun.
+
+    `checksum` is that of what runs (`leaves.checksum`).
+    """
+    path, settings, resuming = place
     if not resuming:
-        with new_run(kind, settings, path, inputs) as directory:
+        with new_run(kind, settings, path, checksum) as directory:
             yield directory
         return
     with old_run(kind, path) as (directory, before):
         now = tomllib.loads(to_toml(settings))
-        if changed := [name for name in now.keys() | before.keys() if now.get(name) != before.get(name)]:
-            raise UserError(f"{path} was begun with another {min(changed)}: go on with the same objects and numbers.")
-        require_same_inputs(directory, inputs or {})
+        changed = sorted(name for name in now.keys() | before.keys() if now.get(name) != before.get(name))
+        for name in changed:
+            if name not in _MAY_GROW:
+                raise UserError(f"{path} was begun with another {name}: go on with the same objects and numbers.")
+            if now.get(name, 0) < before.get(name, 0):
+                raise UserError(f"{path} was begun with {name} {before[name]}: it can go on with more, not with fewer.")
+        kept = [table.get("keep_configurations", 0) for table in (before, now)]
+        if kept[0] * now.get("trajectories", 0) != kept[1] * before.get("trajectories", 0):
+            raise UserError(
+                f"Configurations stay evenly spaced: {Setting('keep_configurations')}, {kept[0]} in {path}, must grow "
+                f"in proportion to {Setting('trajectories')}."
+            )
+        if read_manifest(directory).get("checksum") != checksum:
+            raise UserError(
+                f"{path} was begun with other numbers (in a target, a kernel or a model): go on with the same, or "
+                "start a new run."
+            )
+        from dlhmc.run import processes
+
+        if changed and processes.is_first():
+            directory.summary.unlink(missing_ok=True)
+            write_whole(directory.config, to_toml(settings).encode())
         yield directory
 
 
 def open_run(kind: str, path: Path) -> tuple[RunDirectory, dict[str, Any]]:
     """Directory and settings of an earlier run of the given kind."""
-    directory = RunDirectory(path)
     if (found := run_kind(path)) != kind:
         raise UserError(f"{path} holds a run of kind '{found}', not '{kind}'.")
+    directory = RunDirectory(path)
     return directory, read_table(directory.config)
 
 
 def is_of_objects(settings: Mapping[str, Any]) -> bool:
     """Whether a run is one of objects made in Python, which no file can describe."""
-    return "fingerprint" in settings
+    return "objects" in settings
 
 
 def require_rebuildable(kind: str, settings: Mapping[str, Any], path: Path) -> None:
@@ -180,35 +182,14 @@ def require_rebuildable(kind: str, settings: Mapping[str, Any], path: Path) -> N
 
 
 def run_kind(path: Path) -> str:
-    """What kind of run a directory holds; a manifest or a configuration that was changed is refused."""
+    """What kind of run a directory holds."""
     directory = RunDirectory(path)
-    directory.require_run()
-    written = read_manifest(directory)
-    if fingerprint(directory.config) != written["inputs"][directory.config.name]:
-        raise UserError(
-            f"{directory.config} is not what the run began with (its SHA-256 is not that of manifest.json): put the "
-            "old one back, or start a new run with it."
-        )
-    return str(written["kind"])
-
-
-def read_manifest(directory: RunDirectory) -> dict[str, Any]:
-    """What ran, in the format of this version."""
-    path = directory.manifest
-    try:
-        table = parse_json(read_text(path))
-        if type(version := table.get("format")) is int and version != FORMAT_VERSION:
-            raise UserError(
-                f"{directory.path} has format {version}, but this version of dlhmc reads {FORMAT_VERSION}: go on with "
-                f"the version that wrote it, or start anew with '--config {directory.config}'."
-            )
-        written = unsealed(table)
-    except (OSError, ValueError) as error:
-        raise UserError(f"{path} is missing or damaged: {error}.") from None
-    converted(written, _Manifest, str(path))
-    if directory.config.name not in written["inputs"]:
-        raise UserError(f"{path} is damaged: it does not say what ran.")
-    return written
+    if not path.is_dir():
+        raise UserError(f"There is no run directory {path}.")
+    missing = [file.name for file in (directory.config, directory.manifest) if not file.is_file()]
+    if missing:
+        raise UserError(f"{path} is not a run directory, or a damaged one: {' and '.join(missing)} missing.")
+    return str(read_manifest(directory)["kind"])
 
 
 class _Manifest(TypedDict):
@@ -218,20 +199,29 @@ class _Manifest(TypedDict):
     python: str
     machine: str
     created: str
-    inputs: dict[str, str]
     versions: dict[str, str]
     devices: list[str]
 
 
-def require_same_inputs(directory: RunDirectory, inputs: Mapping[str, Path]) -> None:
-    """Refuse files that are not those that the run began with: they would give other numbers."""
-    written = read_manifest(directory)["inputs"]
-    for name, file in inputs.items():
-        if fingerprint(file) != written.get(name):
-            raise UserError(
-                f"The {name} {file} is not the one that {directory.path} began with (its SHA-256 is not that of "
-                "manifest.json): put the old one back, or start a new run."
-            )
+def read_manifest(directory: RunDirectory) -> dict[str, Any]:
+    """What ran, on what, with which versions."""
+    written = read_json(directory.manifest)
+    converted(written, _Manifest, str(directory.manifest))
+    return written
+
+
+def manifest(kind: str, seed: int, devices: list[str], checksum: int | None = None) -> dict[str, Any]:
+    """What runs, on what, with which versions."""
+    return {
+        "kind": kind,
+        "seed": seed,
+        "devices": devices,
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+        "versions": versions(),
+        "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "checksum": checksum,
+    }
 
 
 def require_newest(path: Path, problems: list[str]) -> None:
@@ -256,33 +246,19 @@ def _disk_errors(directory: RunDirectory) -> Iterator[None]:
         ) from error
 
 
-def manifest(kind: str, seed: int, devices: list[str]) -> dict[str, Any]:
-    """What ran, on what, with which versions."""
-    return {
-        "format": FORMAT_VERSION,
-        "kind": kind,
-        "seed": seed,
-        "devices": devices,
-        "python": platform.python_version(),
-        "machine": platform.machine(),
-        "versions": versions(),
-        "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-    }
-
-
 def versions() -> dict[str, str]:
     """Of the package and of what its numbers depend on."""
     return {name: importlib.metadata.version(name) for name in _VERSIONED}
 
 
-def write_json(path: Path, content: Mapping[str, Any], run: str = "") -> None:
-    """Write a JSON file in one piece, with a SHA-256 of its content (and of the run) in it. Infinities are not JSON."""
-    write_whole(path, (json.dumps(sealed(content, run), indent=2, allow_nan=False) + "\n").encode())
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
+    """Write a JSON file in one piece. Infinities are not JSON."""
+    write_whole(path, (json.dumps(content, indent=2, allow_nan=False) + "\n").encode())
 
 
-def read_json(path: Path, run: str = "") -> dict[str, Any]:
-    """Read a JSON file of a run; one that was changed since, or is of another run, is refused."""
+def read_json(path: Path) -> dict[str, Any]:
+    """Read a JSON file of a run."""
     try:
-        return unsealed(parse_json(read_text(path)), run)
+        return parse_json(read_text(path))
     except (OSError, ValueError) as error:
         raise UserError(f"{path} is missing or damaged: {error}.") from None

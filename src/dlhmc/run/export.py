@@ -10,7 +10,7 @@ from dlhmc.errors import Setting, UserError, required
 from dlhmc.files import write_whole
 from dlhmc.run.describe import known_theory
 from dlhmc.run.history import CONFIGURATIONS
-from dlhmc.run.summary import index_of
+from dlhmc.run.show import index_of
 from dlhmc.theories import registry
 
 _NETCDF = (".nc", ".h5")

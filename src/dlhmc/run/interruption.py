@@ -1,14 +1,19 @@
 """Ctrl-C, SIGTERM and a time limit end a run between two chunks, with everything saved."""
 
 import math
+import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from types import FrameType
 
 from dlhmc.errors import ExitCode
+
+_AT_ONCE = b"dlhmc: stopped at once; what was saved before is intact\n"
+_SHOW_CURSOR = b"\x1b[?25h\n"  # Rich hides it
 
 
 class Interruption:
@@ -28,7 +33,8 @@ class Interruption:
             return ExitCode.TERMINATED if self.signal == signal.SIGTERM else ExitCode.INTERRUPTED
         return ExitCode.TIME_OVER if time.monotonic() > self._deadline else ExitCode.OK
 
-    def _handle(self, number: int, _: FrameType | None) -> None:
+    def handle(self, number: int, _: FrameType | None) -> None:
+        """Note the signal; whoever works in a session stops at once by a second one, and goes on there."""
         if self.signal is not None and number == signal.SIGINT:
             raise KeyboardInterrupt
         self.signal = number
@@ -41,9 +47,42 @@ def watch_signals(time_limit: float | None = None) -> Iterator[Interruption]:
     if threading.current_thread() is not threading.main_thread():
         yield interruption  # Python lets the main thread alone handle signals
         return
-    previous = {number: signal.signal(number, interruption._handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    previous = {number: signal.signal(number, interruption.handle) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield interruption
+        with nullcontext() if _in_session() else _exit_at_second():
+            yield interruption
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
+
+
+def _in_session() -> bool:
+    return hasattr(sys, "ps1") or "ipykernel" in sys.modules
+
+
+@contextmanager
+def _exit_at_second() -> Iterator[None]:
+    """End the process at the second Ctrl-C, whatever it is doing.
+
+    Handlers of Python wait until a compiled program returns, and an exception would end the interpreter below threads
+    of XLA that are still at work.
+    """
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+
+    def count() -> None:
+        received = 0
+        while received < 2 and (numbers := os.read(reading, 64)):
+            received += numbers.count(signal.SIGINT)
+        os.close(reading)
+        if received >= 2:
+            os.write(2, (_SHOW_CURSOR if sys.stderr.isatty() else b"") + _AT_ONCE)
+            os._exit(ExitCode.INTERRUPTED)
+
+    threading.Thread(target=count, daemon=True).start()
+    before = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+    try:
+        yield
+    finally:
+        signal.set_wakeup_fd(before)
+        os.close(writing)

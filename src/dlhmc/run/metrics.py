@@ -1,75 +1,119 @@
-"""metrics.jsonl: figures of a run as it goes on, a line for each chunk, with a checksum in every checkpoint."""
+"""Figures of a run as it goes on: metrics.jsonl, TensorBoard, Weights & Biases. The packages of these are extras."""
 
-import hashlib
 import json
 import os
+import time
+import uuid
 from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
 
-from dlhmc.errors import UserError
-from dlhmc.files import parse_json, write_whole
+from dlhmc.errors import Setting, UserError, required
+from dlhmc.files import parse_json, read_text, write_whole
+from dlhmc.run.sink import Sink
 
-NAME = "metrics"
 
-
-class MetricsFile:
-    """The file, open for the lines to come."""
+class MetricsFile(Sink):
+    """A line for each chunk; it has left the process when `report` returns."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
         self._file: IO[bytes] = path.open("ab")
-        self._sha256 = hashlib.sha256(path.read_bytes())
-        self._size = path.stat().st_size
 
-    def append(self, figures: Mapping[str, Any]) -> None:
-        """Add a line; it has left the process when this returns."""
-        line = (json.dumps(figures) + "\n").encode()
-        self._file.write(line)
+    def report(self, step: int, figures: Mapping[str, float], words: str) -> None:
+        """Add a line."""
+        self._file.write((json.dumps({"step": step, **figures}) + "\n").encode())
         self._file.flush()
-        self._sha256.update(line)
-        self._size += len(line)
-
-    def seal(self) -> dict[str, Any]:
-        """Size and SHA-256 so far, for the notes of a checkpoint."""
-        return {NAME: {"bytes": self._size, "sha256": self._sha256.hexdigest()}}
 
     def close(self) -> None:
         """No more lines."""
         self._file.close()
 
 
-def cut(path: Path, notes: Mapping[str, Any]) -> None:
-    """Drop what a run wrote after the checkpoint that it resumes from."""
+def cut(path: Path, step: int) -> None:
+    """Drop what a run wrote after the step that it goes on from."""
     if path.exists():
-        write_whole(path, _saved(path, notes))
+        write_whole(path, "".join(f"{json.dumps(line)}\n" for line in read(path, step)).encode())
 
 
-def read(path: Path, notes: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The lines up to a checkpoint, as they were written."""
+def read(path: Path, step: int) -> list[dict[str, Any]]:
+    """The lines up to a step; what a crash has torn is no line."""
+    lines = []
     try:
-        lines = [parse_json(line) for line in _saved(path, notes).splitlines()]
-        if not all(type(line.get("step")) is int for line in lines):
-            raise ValueError("a line does not say which step it is of")
-        if not all(type(value) in (int, float) for line in lines for value in line.values()):
-            raise ValueError("a line holds something else than numbers")
-        return lines
+        for text in read_text(path).splitlines():
+            try:
+                line = parse_json(text)
+            except ValueError:
+                continue
+            numbers = all(type(value) in (int, float) for value in line.values())
+            if numbers and type(line.get("step")) is int and line["step"] <= step:
+                lines.append(line)
     except (OSError, ValueError) as error:
         raise UserError(f"{path} is missing or damaged: {error}.") from None
+    return lines
 
 
-def _saved(path: Path, notes: Mapping[str, Any]) -> bytes:
-    """The part of the file that the checkpoint vouches for."""
-    if NAME not in notes:  # the checkpoint before the first line
-        return b""
-    saved = notes[NAME]
-    if not isinstance(saved, dict) or type(size := saved.get("bytes")) is not int or size < 0:
-        raise UserError("Its checkpoint is damaged: it does not say how long metrics.jsonl was.")
-    with path.open("rb") as file:
-        data = file.read(min(size, os.fstat(file.fileno()).st_size))
-    if hashlib.sha256(data).hexdigest() != saved.get("sha256"):
-        raise UserError(
-            f"{path} is damaged: its first {size} bytes are not what was saved; put it back, or remove it to go on "
-            "without these figures."
+def require_loggers(*, tensorboard: bool, wandb: bool) -> None:
+    """Refuse before anything is written."""
+    if tensorboard:
+        required("tensorboardX", "tensorboard", Setting("tensorboard"))
+    if wandb:
+        required("wandb", "wandb", Setting("wandb"))
+
+
+class TensorBoard(Sink):
+    """A new event file for a run that goes on after `step`. Every figure is on disk when `report` returns."""
+
+    def __init__(self, path: Path, step: int) -> None:
+        # Not SummaryWriter, which hands events to a thread: what it has not written yet would be lost with the process.
+        from tensorboardX.event_file_writer import EventsWriter
+        from tensorboardX.proto.event_pb2 import SessionLog
+
+        path.mkdir(exist_ok=True)
+        # A name holds the time in seconds only: without the step, a run resumed at once would overwrite its first file.
+        self._writer = EventsWriter(str(path / "events"), f".{step:010d}")
+        # Let TensorBoard forget what earlier files of the run hold of later steps.
+        self._write(step + 1, session_log=SessionLog(status=SessionLog.START))
+
+    def _write(self, step: int, **content: Any) -> None:
+        from tensorboardX.proto.event_pb2 import Event
+
+        self._writer.write_event(Event(step=step, wall_time=time.time(), **content))
+        self._writer.flush()
+
+    def report(self, step: int, figures: Mapping[str, float], words: str) -> None:
+        """Write the figures of a step."""
+        from tensorboardX.proto.summary_pb2 import Summary
+
+        values = [Summary.Value(tag=name, simple_value=value) for name, value in figures.items()]
+        self._write(step, summary=Summary(value=values))
+
+    def close(self) -> None:
+        """No more events."""
+        self._writer.close()
+
+
+class WeightsAndBiases(Sink):
+    """A run of Weights & Biases; one that goes on has the same name.
+
+    Offline by default: files go into the folder wandb of the run, and nothing leaves the machine until `wandb sync`
+    sends them. With WANDB_MODE=online in the environment they are sent at once.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._run = required("wandb", "wandb", Setting("wandb")).init(
+            project="dlhmc",
+            name=path.name,
+            # The same for the same directory, so that a resumed run goes on in the same place.
+            id=uuid.uuid5(uuid.NAMESPACE_URL, str(path.absolute())).hex,
+            resume="allow",
+            dir=str(path),
+            mode=os.environ.get("WANDB_MODE", "offline"),
         )
-    return data
+
+    def report(self, step: int, figures: Mapping[str, float], words: str) -> None:
+        """Log the figures of a step."""
+        self._run.log(dict(figures), step=step)
+
+    def close(self) -> None:
+        """The run ends."""
+        self._run.finish()

@@ -1,8 +1,10 @@
 """What a run takes, before it is done: memory by purpose, and time."""
 
 import math
+import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -10,7 +12,6 @@ import jax.numpy as jnp
 from rich.console import Console
 
 from dlhmc.errors import Setting, UserError
-from dlhmc.run.memory import available
 from dlhmc.run.progress import format_duration
 from dlhmc.targets import Target
 
@@ -30,6 +31,34 @@ class Needs(NamedTuple):
     step: float | None
 
 
+def is_exhausted(error: Exception) -> bool:
+    """Whether an error of JAX says that there was no memory."""
+    return isinstance(error, jax.errors.JaxRuntimeError) and "RESOURCE_EXHAUSTED" in str(error)
+
+
+def available() -> int | None:
+    """Bytes that are free on a device or, where it has no memory of its own, on this machine; None if nobody knows."""
+    device = jax.local_devices()[0].memory_stats() or {}
+    if "bytes_limit" in device:
+        return int(device["bytes_limit"] - device.get("bytes_in_use", 0))
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+        return min(1024 * int(next(line for line in lines if line.startswith("MemAvailable")).split()[1]), _of_group())
+    except (OSError, StopIteration, ValueError, IndexError):
+        return None
+
+
+def _of_group() -> int:
+    """What is left of the limit that a container or a batch system has set."""
+    try:
+        limit, used = (
+            Path("/sys/fs/cgroup", f"memory.{name}").read_text(encoding="ascii") for name in ("max", "current")
+        )
+        return int(limit) - int(used)
+    except (OSError, ValueError):  # none
+        return sys.maxsize
+
+
 def of_fields(target: Target, chains: int) -> tuple[int, int]:
     """Bytes of configurations and of momenta, in the precision that JAX is set to."""
     real, geometry = jnp.dtype(jnp.result_type(float)), target.geometry
@@ -41,12 +70,6 @@ def require_room(target: Target, chains: int) -> None:
     """Refuse a run whose configurations, proposals and momenta alone are more than all devices can hold."""
     fields, momenta = of_fields(target, chains)
     _require(2 * fields + momenta, len(jax.devices()))
-
-
-def fitting(program: Any) -> Any:
-    """A compiled program, unless there is no room for what it works with; its arguments are in memory already."""
-    _require(_working_memory(program))
-    return program
 
 
 def find_needs(target: Target, chains: int, compiled: Callable[[], Any], run: Callable[[Any], object]) -> Needs:

@@ -3,7 +3,7 @@
 import html
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -13,14 +13,15 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.text import Text
 
 from dlhmc.errors import UserError
+from dlhmc.run.sink import Sink
 
 _SECONDS_BETWEEN_LINES = 5.0
 #: called with steps done, all steps, and figures for people
 Callback = Callable[[int, int, str], None]
 
 
-class Display:
-    """Shows how far a run is. Quiet: shows nothing. A callback gets it all in place of the screen."""
+class Display(Sink):
+    """Shows how far a run is. A callback gets it all in place of the screen."""
 
     def __init__(
         self,
@@ -32,11 +33,11 @@ class Display:
         callback: Callback | None = None,
     ) -> None:
         self._callback = callback
+        self._quiet = quiet
         self._notebook: Any = None
         self._console = console
         self._title = title
         self._total = total
-        self._quiet = quiet
         self._bar = Progress(
             TextColumn("[bold]{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
         )
@@ -63,6 +64,10 @@ class Display:
             self.update(first, "compiling …")
             yield self
         self._live = None
+
+    def report(self, step: int, figures: Mapping[str, float], words: str) -> None:
+        """Show the state of a run after a chunk."""
+        self.update(step, words)
 
     def update(self, done: int, facts: str) -> None:
         """Show the state of the run."""

@@ -13,21 +13,10 @@ from rich.console import Console
 
 from dlhmc.errors import UserError
 from dlhmc.run.directory import require_newest
-from dlhmc.run.history import CONFIGURATIONS, diagnostics_of
-from dlhmc.run.sampling import EXACT, MeasuredSoFar, derived_figures, description, open_measured, summary_of
-from dlhmc.run.summary import (
-    Histories,
-    Quantities,
-    autocorrelation_times,
-    describe_histories,
-    for_each,
-    show,
-    show_observables,
-    show_values,
-    show_warnings,
-    summarise_observables,
-    unconverged,
-)
+from dlhmc.run.history import CONFIGURATIONS, KEPT, diagnostics_of
+from dlhmc.run.sampling import open_measured
+from dlhmc.run.show import show, show_values
+from dlhmc.run.summary import EXACT, Histories, Measured, autocorrelation_times, for_each
 from dlhmc.statistics import ChainEstimate, ess_bulk, mean_and_error, split_rhat
 from dlhmc.targets.contract import Moment
 
@@ -37,23 +26,6 @@ _LABELS = {
     "energy_change": "ΔH − log|J| of the proposal",
     "nonfinite": "whether the proposal was not finite, and rejected",
 }
-
-
-def _whole(data: xr.Dataset, name: str) -> NDArray[Any]:
-    """A record [trajectory, …, chain]."""
-    return data[name].transpose("trajectory", ..., "chain").values
-
-
-def _histories(data: xr.Dataset) -> Histories:
-    """What a dataset has recorded."""
-    records = [str(name) for name, array in data.items() if "trajectory" in array.dims]
-    return Histories(
-        (data.sizes["trajectory"], data.sizes["chain"]),
-        data.attrs.get("start"),
-        {name: _whole(data, name).shape[1:-1] for name in records},
-        lambda name, power, element: np.asarray(_whole(data, name)[:, *element], np.float64) ** power,
-        lambda name: float(data[name].sum()),
-    )
 
 
 class Measurements:
@@ -66,13 +38,30 @@ class Measurements:
 
     def __init__(self, data: xr.Dataset) -> None:
         self.data = data
-        self._quantities = Quantities.read(data.attrs, "This dataset")
+        self._quantities = self._measured.quantities
+
+    @property
+    def _measured(self) -> Measured:
+        """The same as its summary is made of."""
+        arrays = {
+            str(name): array.transpose("trajectory", ..., "chain").values
+            for name, array in self.data.items()
+            if "trajectory" in array.dims
+        }
+        attributes = {str(name): value for name, value in self.data.attrs.items()}
+        histories = Histories(arrays, self.data.sizes["trajectory"], attributes.get("start"))
+        return Measured(histories, attributes, self._seconds)
+
+    @property
+    def _seconds(self) -> float | None:
+        """Of sampling; None where nothing is known of it."""
+        return None
 
     @property
     def observables(self) -> tuple[str, ...]:
         """The names of what was measured."""
         diagnostics = diagnostics_of(self.data.attrs)
-        return tuple(name for name in _histories(self.data).elements if name not in diagnostics)
+        return tuple(name for name in self._measured.histories.arrays if name not in diagnostics)
 
     @property
     def moments(self) -> dict[str, Moment]:
@@ -86,7 +75,7 @@ class Measurements:
         """
         if name not in self.observables:
             raise UserError(f"There is no observable '{name}': there are {', '.join(self.observables)}.")
-        return np.asarray(_whole(self.data, name), np.float64)
+        return np.asarray(self._measured.histories.arrays[name], np.float64)
 
     def _for_each(self, name: str, function: Callable[[NDArray[np.float64]], Any]) -> Any:
         """A function of the series of an observable, or an array of it where that is one."""
@@ -99,7 +88,7 @@ class Measurements:
         The error is infinite where it is not known: see `dlhmc.statistics.mean_and_error`.
         """
         observable, power = self._quantities.moments.get(name, Moment(name))
-        exact_start = _histories(self.data).start == "exact"
+        exact_start = self._measured.histories.start == "exact"
         is_sector = observable == self._quantities.sector
 
         def estimate(series: NDArray[np.float64]) -> ChainEstimate:
@@ -114,10 +103,8 @@ class Measurements:
 
     def compare_with_exact(self) -> dict[str, Any]:
         """How far each moment is from its exact value, in standard errors; those without an error are left out."""
-        known = {name: self._quantities.moments[name] for name in self._quantities.exact}
-        quantities = dataclasses.replace(self._quantities, moments=known)
-        found = summarise_observables(quantities, _histories(self.data), {})
-        deviations = {name: np.asarray(entry["z"], np.float64) for name, entry in found.items()}
+        found = self._measured.results({})
+        deviations = {name: np.asarray(found[name]["z"], np.float64) for name in self._quantities.exact}
         return {name: z if z.ndim else float(z) for name, z in deviations.items() if not np.isnan(z).all()}
 
     def tau_int(self, name: str | None = None) -> Any:
@@ -126,11 +113,11 @@ class Measurements:
             name = next(iter(self._quantities.slow), self.observables[0])
         self.series(name)  # refuses a name that is none
         quantities = dataclasses.replace(self._quantities, slow={name: self._quantities.slow.get(name)})
-        return _plain(autocorrelation_times(quantities, _histories(self.data))[name])
+        return _plain(autocorrelation_times(quantities, self._measured.histories)[name])
 
     def effective_sample_size(self, name: str) -> Any:
         """How many independent configurations the chains are worth for the mean of an observable, N/(2 τ_int)."""
-        rows, chains = _histories(self.data).shape
+        rows, chains = self._measured.histories.shape
         taus: Any = np.asarray(self.tau_int(name), object)
         return _plain(for_each(taus.shape, lambda element: rows * chains / (2 * taus[element].value)))
 
@@ -143,28 +130,20 @@ class Measurements:
         return self._for_each(name, split_rhat)
 
     @property
-    def _attributes(self) -> dict[str, Any]:
-        return {str(name): value for name, value in self.data.attrs.items()}
+    def _is_one_configuration(self) -> bool:
+        return self._measured.histories.shape == (1, 1)
 
     def summary(self) -> dict[str, Any]:
-        """All results as one table of plain numbers; of a single configuration, all that was measured."""
-        attributes, histories = self._attributes, _histories(self.data)
-        about, derived = describe_histories(description(attributes), histories), derived_figures(attributes, histories)
-        if histories.shape == (1, 1):
-            values = {name: {"mean": self.series(name)[0, ..., 0].tolist(), "error": None} for name in self.observables}
-            return about | values | derived | {"warnings": []}
-        taus = autocorrelation_times(self._quantities, histories)
-        found = summarise_observables(self._quantities, histories, taus)
-        return about | found | derived | {"warnings": unconverged(found, self._quantities)}
+        """All results as one table of plain numbers, that of summary.json; of a single configuration, its values."""
+        return self._measured.values(self.observables) if self._is_one_configuration else self._measured.summary()
 
     def show(self, console: Console | None = None) -> None:
-        """Print the results beside the exact values."""
-        summary, console = self.summary(), console or Console()
-        if _histories(self.data).shape == (1, 1):
-            show_values(summary, self.observables, console)
-            return
-        show_observables(summary, console)
-        show_warnings(summary, console)
+        """Print the results beside the exact values, and of a run its speed."""
+        console = console or Console()
+        if self._is_one_configuration:
+            show_values(self.summary(), self.observables, console)
+        else:
+            show(self.summary(), console)
 
     def __repr__(self) -> str:
         """The table that `show` prints."""
@@ -190,10 +169,9 @@ class Samples(Measurements):
         """The fraction of accepted proposals."""
         return float(self.data["accepted"].mean())
 
-    def summary(self) -> dict[str, Any]:
-        """All results as one table, that of summary.json."""
-        attributes = self._attributes
-        return summary_of(attributes, self._quantities, _histories(self.data), float(attributes["seconds"]))
+    @property
+    def _seconds(self) -> float | None:
+        return float(self.data.attrs["seconds"])
 
     def save_configurations(self, folder: str | Path, format: str, run: str = "run") -> int:
         """Write the configurations that were kept to files that others read, one for each chain and configuration.
@@ -204,38 +182,37 @@ class Samples(Measurements):
 
         return write_configurations(self.data, Path(folder), format, run)
 
-    def show(self, console: Console | None = None) -> None:
-        """Print the results beside the exact values, and the speed."""
-        show(self.summary(), console or Console())
-
 
 def _plain(found: NDArray[Any]) -> Any:
     """The one there is, or all in an array; of numbers, if they are."""
     return np.asarray(found.tolist()) if found.ndim else found[()]
 
 
-def dataset(measured: MeasuredSoFar) -> xr.Dataset:
+def dataset(measured: Measured) -> xr.Dataset:
     """The rows of a history in memory, with coordinates, units and all that is known about the run."""
-    history, rows, variables = measured.history, measured.rows, {}
-    for name in history.records:
-        history.rows(name, rows).total()  # refuses a history that has lost rows
-        variables[name] = variable(name, np.moveaxis(np.asarray(history.array(name)[:rows]), -1, 0))
+    history, rows = measured.history, measured.rows
+    if history is None:
+        raise TypeError("there is no history")
+    variables = {
+        name: variable(name, np.moveaxis(np.asarray(array[:rows]), -1, 0))
+        for name, array in measured.histories.arrays.items()
+    }
     coordinates: dict[str, Any] = {
-        "chain": xr.Variable("chain", np.arange(history.chains), {"long_name": "Markov chain"}),
+        "chain": xr.Variable("chain", np.arange(measured.histories.shape[1]), {"long_name": "Markov chain"}),
         "trajectory": xr.Variable(
             "trajectory", np.arange(1, rows + 1), {"long_name": "trajectories after the warm-up", "units": "1"}
         ),
     }
-    if CONFIGURATIONS in history.names:
-        array, kept = history.array(CONFIGURATIONS), np.asarray(history.array("kept")[:])
+    if (kept := history.kept) is not None:
         kept = kept[kept <= rows]
-        dimensions = ("kept", *(f"field_{axis}" for axis in range(array.ndim - 2)), "chain")
+        array = history.array(CONFIGURATIONS)
+        dimensions = (KEPT, *(f"field_{axis}" for axis in range(len(array.shape) - 2)), "chain")
         variables[CONFIGURATIONS] = xr.Variable(dimensions, np.asarray(array[: len(kept)]), {"units": "1"})
-        coordinates["kept"] = xr.Variable("kept", kept, {"long_name": "trajectory after which it was kept"})
-    found = history.attributes | {"seconds": measured.seconds}
+        coordinates[KEPT] = xr.Variable(KEPT, kept, {"long_name": "trajectory after which it was kept"})
+    found = dict(measured.attributes) | {"seconds": measured.seconds}
     if measured.step_size is not None:
         found["step_size"] = measured.step_size
-    exact = Quantities.read(found, "The history").exact
+    exact = measured.quantities.exact
     numbers = {f"{EXACT}{name}": value for name, value in exact.items() if np.ndim(value) < 2}  # as netCDF wants it
     return xr.Dataset(variables, coordinates, found | numbers)
 
@@ -250,6 +227,6 @@ def variable(name: str, values: NDArray[Any]) -> xr.Variable:
 
 def load_samples(path: Path) -> Samples:
     """The measurements of a run directory, finished or not; what has lost its newest checkpoint is refused."""
-    found, problems = open_measured(path)
+    found, _, problems = open_measured(path)
     require_newest(path, problems)
     return Samples(dataset(found))

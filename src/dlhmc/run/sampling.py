@@ -7,6 +7,7 @@ import math
 import time
 import types
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple, NotRequired, TypedDict, cast
 
@@ -23,17 +24,19 @@ from dlhmc.numerics.leaves import integer, leaf, on_host
 from dlhmc.run import processes
 from dlhmc.run.checkpoint import Checkpoints, Notes
 from dlhmc.run.configurations import Given
-from dlhmc.run.describe import describe_kernel, known_theory
+from dlhmc.run.describe import checksum, describe_kernel
 from dlhmc.run.devices import Devices, own_part
 from dlhmc.run.directory import Place, RunDirectory, open_run, run_directory, versions, write_json
+from dlhmc.run.driver import PLAIN, ExecutionOptions, Work, execute
 from dlhmc.run.engine import TARGET_ONLY, Carry, Measurements, Schedule, advance, begin, diagnostics
-from dlhmc.run.history import History, diagnostics_of
-from dlhmc.run.loop import PLAIN, ExecutionOptions, Work, execute
+from dlhmc.run.history import History, InMemory, OnDisk
 from dlhmc.run.monitor import Monitor
-from dlhmc.run.needs import find_needs, fitting, in_bytes, require_room, show_needs
+from dlhmc.run.needs import find_needs, in_bytes, require_room, show_needs
 from dlhmc.run.precision import TOLERANCE, Precision, check_precision
 from dlhmc.run.settings import SampleAmounts
-from dlhmc.run.summary import Histories, Quantities, finite, kernel_figures, show, show_alarms, stored, summarise
+from dlhmc.run.show import show, show_alarms
+from dlhmc.run.sink import Saved
+from dlhmc.run.summary import Measured, Quantities
 from dlhmc.settings import converted, picked
 from dlhmc.targets.contract import ExactDraws, Target
 from dlhmc.targets.temperature import TEMPERATURE
@@ -41,24 +44,6 @@ from dlhmc.targets.temperature import TEMPERATURE
 # Records of a chunk wait in memory until it is done: at most this many numbers of each kind.
 _BUFFER_NUMBERS = 2**19
 _CAPACITY = 4096
-#: what names of exact values begin with in a dataset
-EXACT = "exact_"
-# What a history says about itself beside what ran.
-_NOT_DESCRIBING = frozenset(
-    (
-        "quantities",
-        "temperature_every",
-        "notes",
-        "diagnostics",
-        "versions",
-        "warmup",
-        "start",
-        "seed",
-        "seconds",
-        "step_size",
-        "leapfrog_steps",
-    )
-)
 
 
 class Sampler(NamedTuple):
@@ -73,6 +58,8 @@ class Sampler(NamedTuple):
     notes: Mapping[str, Any] = types.MappingProxyType({})
     #: makes the first configurations, where they are given; not before JAX knows its devices
     start: Callable[[], Given] | None = None
+    #: what runs, in words and numbers; if not given, what the objects tell
+    what: Mapping[str, Any] | None = None
 
     @property
     def target(self) -> Target:
@@ -87,7 +74,7 @@ class Sampler(NamedTuple):
         """The first configurations: a name, a file, or an array."""
         if self.start is not None:
             return amounts.start or "array"
-        return settled_start(self.kernel, cast(Start | None, amounts.start))
+        return default_start(self.kernel, cast(Start | None, amounts.start))
 
 
 def exact_draws(target: Target) -> ExactDraws:
@@ -107,7 +94,7 @@ def first_draws(target: Target, start: Start) -> ExactDraws | None:
     return draws if start == "near" else None
 
 
-def settled_start(kernel: Kernel, start: Start | None) -> Start:
+def default_start(kernel: Kernel, start: Start | None) -> Start:
     """The first configurations: exact draws where the target has them, unless others are asked for."""
     target = kernel.target
     if start is not None or target.exact_draws() is not None:
@@ -118,20 +105,25 @@ def settled_start(kernel: Kernel, start: Start | None) -> Start:
 def sample(
     sampler: Sampler,
     amounts: SampleAmounts,
-    place: Place,
+    place: Place | None,
     console: Console,
     options: ExecutionOptions = PLAIN,
     *,
     show_results: bool = True,
 ) -> tuple["Sampling", ExitCode]:
-    """Run in the precision that JAX is set to; the table of results is shown, or not, and the work is returned."""
+    """Run in the precision that JAX is set to; without a place everything stays in memory.
+
+    The table of results is shown, or not, and the work is returned.
+    """
     if sampler.tune:
         amounts.require_warmup()
     # Before anything is written: the chains may not be shared, or not fit.
     devices, carry = prepare(sampler, amounts, options)
-    with run_directory("sample", place) as directory:
-        work = Sampling(sampler, amounts, directory, devices, carry, options, show_results=show_results)
-        return work, execute(work, directory, console, options, resuming=place.resuming, chunk=amounts.chunk)
+    work = Sampling(sampler, amounts, devices, carry, options, show_results=show_results)
+    opened = nullcontext() if place is None else run_directory("sample", place, checksum(sampler.kernel))
+    resuming = place is not None and place.resuming
+    with opened as directory:
+        return work, execute(work, directory, console, options, resuming=resuming, chunk=amounts.chunk)
 
 
 def prepare(sampler: Sampler, amounts: SampleAmounts, options: ExecutionOptions = PLAIN) -> tuple[Devices, Carry]:
@@ -150,79 +142,25 @@ def prepare(sampler: Sampler, amounts: SampleAmounts, options: ExecutionOptions 
 
 def estimate(sampler: Sampler, amounts: SampleAmounts, console: Console) -> None:
     """Print what a run would take: memory, disk, and time from a measured trajectory."""
-    # The directory is not touched.
-    work = Sampling(sampler, amounts, RunDirectory(Path()), *prepare(sampler, amounts))
-    needs = find_needs(sampler.target, amounts.chains, work.program, lambda program: program(*work._arguments(0, 1)))
+    work = Sampling(sampler, amounts, *prepare(sampler, amounts))
+    needs = find_needs(sampler.target, amounts.chains, work.program, lambda program: program(*work.arguments(0, 1)))
     kept = amounts.keep_configurations * needs.fields
-    history = amounts.trajectories * sum(row.nbytes for row in work._rows().values())
+    history = amounts.trajectories * sum(row.nbytes for row in work.rows().values())
     more = {"disk": f"at most {in_bytes(history + kept)} of history, before compression"}
     show_needs(needs, more, amounts.warmup + amounts.trajectories, "trajectories", console)
 
 
 def show_results(path: Path, console: Console) -> dict[str, Any]:
     """The results so far of a run, finished or not."""
-    found, problems = open_measured(path)
+    found, wanted, problems = open_measured(path)
     lost = [f"damaged, so these are the results of an earlier checkpoint: {problem}" for problem in problems]
     for text in lost:
         console.out(text, style="red", highlight=False)
-    _, summary = found.summarised()
+    summary = found.summary()
     show(summary, console)
-    if found.rows < found.wanted:
-        console.print(f"not finished: {found.rows} of {found.wanted} trajectories")
+    if found.rows < wanted:
+        console.print(f"not finished: {found.rows} of {wanted} trajectories")
     return summary | {"warnings": summary["warnings"] + lost}
-
-
-class MeasuredSoFar(NamedTuple):
-    """The first rows of a history, and what is known of the run that made them."""
-
-    history: History
-    rows: int
-    #: rows of the finished run
-    wanted: int
-    seconds: float
-    precision: Precision | None
-    #: of the trajectories that are measured, for kernels that have one
-    step_size: float | None
-
-    def summarised(self) -> tuple[Quantities, dict[str, Any]]:
-        """How to read the rows, and all that they tell."""
-        attributes, histories = self.history.attributes, stored(self.history, self.rows)
-        quantities = Quantities.read(attributes, "The history")
-        return quantities, summary_of(attributes, quantities, histories, self.seconds, self.precision)
-
-
-def summary_of(
-    attributes: Mapping[str, Any],
-    quantities: Quantities,
-    histories: Histories,
-    seconds: float,
-    precision: Precision | None = None,
-) -> dict[str, Any]:
-    """All that the histories of a run tell, from what they say about themselves."""
-    what, steps = description(attributes), int(attributes["leapfrog_steps"])
-    every = attributes.get("temperature_every", 0)
-    summary = summarise(what, quantities, histories, steps, seconds, precision, temperature_every=int(every))
-    summary |= kernel_figures(diagnostics_of(attributes), histories) | derived_figures(attributes, histories)
-    if (theory := known_theory(attributes)) is not None:
-        summary["warnings"] += theory.warnings(histories)
-    return summary
-
-
-def derived_figures(attributes: Mapping[str, Any], histories: Histories) -> dict[str, Any]:
-    """What the theory derives from several observables, where it does."""
-    theory = known_theory(attributes)
-    try:
-        notes = json.loads(attributes.get("notes", "{}"))
-        found = {} if theory is None else theory.derived(histories, notes)
-    except (TypeError, ValueError, KeyError, RecursionError) as error:
-        raise UserError(f"The history does not say how to read its measurements ({error}).") from None
-    figures = {name: {"mean": e.value, "error": finite(e.error)} for name, e in found.items()}
-    return {"derived": figures} if figures else {}
-
-
-def description(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """What ran, in words and numbers, from what a history says about itself."""
-    return {k: v for k, v in attributes.items() if k not in _NOT_DESCRIBING and not k.startswith(EXACT)}
 
 
 class _Notes(TypedDict):
@@ -230,37 +168,34 @@ class _Notes(TypedDict):
 
     seconds: float
     precision: Precision | None
-    history: dict[str, str]
     step_size: NotRequired[float]
 
 
-def open_measured(path: Path) -> tuple[MeasuredSoFar, list[str]]:
-    """The measurements of a run directory, every one as it was written, and what is wrong with newer checkpoints."""
+def open_measured(path: Path) -> tuple[Measured, int, list[str]]:
+    """The measurements of a run directory, how many there are to be, and what is wrong with newer checkpoints."""
     directory, settings = open_run("sample", path)
     amounts = picked(SampleAmounts, settings)
-    history = History.open(directory.history, "r")
-    checkpoints = read_only_checkpoints(directory)
-    step, notes = checkpoints.newest_notes(functools.partial(require_history, amounts, history))
+    history = OnDisk.open(directory.history, "r")
+    checkpoints = Checkpoints(directory.checkpoints, read_only=True)
+    step, notes = checkpoints.newest_notes(functools.partial(_require_history, amounts, history))
     rows = step - amounts.warmup
     if rows < 1:
         raise UserError(f"{path} has no measurements yet: go on with 'dlhmc resume {path}'.")
-    found = MeasuredSoFar(
-        history, rows, amounts.trajectories, notes["seconds"], precision_of(notes), notes.get("step_size")
-    )
-    return found, checkpoints.passed_over or directory.what_is_lost(step, amounts.warmup + amounts.trajectories)
+    found = Measured.of_history(history, rows, notes["seconds"], _precision_of(notes), notes.get("step_size"))
+    total = amounts.warmup + amounts.trajectories
+    return found, amounts.trajectories, checkpoints.passed_over or directory.what_is_lost(step, total)
 
 
-def read_only_checkpoints(directory: RunDirectory) -> Checkpoints:
-    """To look at, not to write."""
-    return Checkpoints(directory.checkpoints, run=directory.identity(), create=False, read_only=True)
-
-
-def require_history(amounts: SampleAmounts, history: History, step: int, notes: Notes) -> None:
-    """Refuse notes that make no sense, and a history that is not the one of the checkpoint."""
+def _require_history(amounts: SampleAmounts, history: OnDisk, step: int, notes: Notes) -> None:
+    """Refuse notes that make no sense, and a history that has not got what they promise."""
     converted(notes, _Notes, "What a checkpoint notes")
     kept = sum(after <= step for after in _kept_after(amounts))
-    rows = max(0, step - amounts.warmup)
-    history.verify((amounts.trajectories, amounts.chains), rows, kept, notes["history"])
+    history.verify(amounts.chains, max(0, step - amounts.warmup), kept)
+
+
+def _precision_of(notes: Notes) -> Precision | None:
+    known = notes["precision"]
+    return None if known is None else converted(known, Precision, "What a checkpoint notes")
 
 
 def _kept_after(amounts: SampleAmounts) -> list[int]:
@@ -275,12 +210,6 @@ def examine(sampler: Sampler, carry: Carry, seed: int, step: int) -> Precision |
     if sampler.tune:
         kernel = kernel.with_step_size(np.exp(np.asarray(carry.tuner.log_average)))
     return check_precision(kernel, processes.whole(carry.state.x), seed, step)
-
-
-def precision_of(notes: Notes) -> Precision | None:
-    """What a checkpoint knows of rounding errors."""
-    known = notes["precision"]
-    return None if known is None else converted(known, Precision, "What a checkpoint notes")
 
 
 def too_imprecise(precision: Precision, kernel: Kernel, *, double: bool) -> UserError:
@@ -299,7 +228,7 @@ def check_run(
 ) -> tuple[ExitCode, dict[str, Any]]:
     """The rounding errors of a run, finished or not, at its last checkpoint."""
     _, carry = prepare(sampler, amounts)
-    step, carry, _ = read_only_checkpoints(directory).restore(lambda _: carry)
+    step, carry, _ = Checkpoints(directory.checkpoints, read_only=True).restore(lambda _: carry)
     found = examine(sampler, carry, amounts.seed, step)
     if found is None:
         console.print("the kernel makes no trajectories: there is nothing to check", highlight=False)
@@ -315,13 +244,13 @@ def check_run(
 class Sampling(Work):
     """Trajectories of all chains: first the warm-up, then those that are measured."""
 
+    unit = "trajectories"
     history: History
 
     def __init__(
         self,
         sampler: Sampler,
         amounts: SampleAmounts,
-        directory: RunDirectory,
         devices: Devices,
         carry: Carry,
         options: ExecutionOptions = PLAIN,
@@ -332,12 +261,11 @@ class Sampling(Work):
         self._kernel = on_host(sampler.kernel)
         self._amounts = amounts
         self.carry = carry
-        self._directory = directory
         self._show_results = show_results
-        self.title, self.unit = str(sampler.kernel.describe()["kernel"]), "trajectories"
+        self.title = str(sampler.kernel.describe()["kernel"])
         self.total = amounts.warmup + amounts.trajectories
-        # Whatever the length of the run: those of another length find their program compiled.
-        self.capacity = max(1, min(amounts.chunk or _CAPACITY, _BUFFER_NUMBERS // self._numbers()))
+        # Whatever the length of the run and its chunks: others find their program compiled.
+        self.capacity = max(1, min(_CAPACITY, _BUFFER_NUMBERS // self._numbers()))
         self._devices = devices
         self._schedule = Schedule(
             integer(amounts.seed, np.uint32),
@@ -349,7 +277,8 @@ class Sampling(Work):
         self.seconds = 0.0
         #: trajectories in the history
         self.measured = 0
-        self._monitor = Monitor(sampler.target)
+        self._monitor: Monitor | None = Monitor(sampler.target) if options.shows else None
+        self._directory: RunDirectory | None = None
         self._kept_after = _kept_after(amounts)
         self._check_every = options.check_every
         self._last_check = time.monotonic()
@@ -362,21 +291,40 @@ class Sampling(Work):
         records = jax.tree.leaves((shapes, self.carry.held))
         return max(self._amounts.chains, *(math.prod(record.shape) for record in records))
 
-    def create(self) -> None:
+    def create(self, directory: RunDirectory | None) -> None:
         """The empty history of a new run."""
         amounts = self._amounts
+        kept = [step - amounts.warmup for step in self._kept_after]
+        parts = (amounts.trajectories, self.rows(), kept, self.carry.state.x, self._attributes())
+        if directory is None:
+            self.history = InMemory(*parts)
+            return
+        self._keep_in(directory)
         if processes.is_first():
-            self.history = History.create(
-                self._directory.history,
-                amounts.trajectories,
-                self._rows(),
-                [step - amounts.warmup for step in self._kept_after],
-                self.carry.state.x,
-                self._attributes(),
-            )
+            self.history = OnDisk.create(directory.history, *parts)
         processes.barrier("history")
         if not processes.is_first():
-            self.history = History.open(self._directory.history)
+            self.history = OnDisk.open(directory.history)
+
+    def _keep_in(self, directory: RunDirectory) -> None:
+        self._directory = directory
+        self._monitor = Monitor(self.sampler.target)  # for the metrics
+
+    def resume(self, directory: RunDirectory, checkpoints: Checkpoints) -> int:
+        """Take up the newest checkpoint that is intact and whose measurements are."""
+        self._keep_in(directory)
+        amounts, history = self._amounts, OnDisk.open(directory.history)
+        step, self.carry, notes = checkpoints.restore(
+            lambda _: self.carry, functools.partial(_require_history, amounts, history)
+        )
+        self.seconds, self.measured = notes["seconds"], max(0, step - amounts.warmup)
+        self._precision = _precision_of(notes)
+        if processes.is_first():
+            history.forget_after(self.measured)
+            history.extend(amounts.trajectories, [after - amounts.warmup for after in self._kept_after])
+        processes.barrier("extended")
+        self.history = OnDisk.open(directory.history)
+        return step
 
     def _attributes(self) -> dict[str, Any]:
         """All that one needs to read the history without the program that made it."""
@@ -385,7 +333,8 @@ class Sampling(Work):
         measured = self.sampler.measured
         occasional = [name for name in self.carry.held if name not in TEMPERATURE]
         recorded = (*eqx.filter_eval_shape(diagnostics, info), *(TEMPERATURE if measured.temperature else ()))
-        return describe_kernel(kernel) | {
+        what = describe_kernel(kernel) if self.sampler.what is None else dict(self.sampler.what)
+        return what | {
             "leapfrog_steps": kernel.leapfrog_steps,
             "start": self.sampler.starts_from(amounts),
             "warmup": amounts.warmup,
@@ -397,50 +346,45 @@ class Sampling(Work):
             "versions": json.dumps(versions()),
         }
 
-    def _rows(self) -> dict[str, NDArray[Any]]:
+    def rows(self) -> dict[str, NDArray[Any]]:
         """A row of each record, for its shape and dtype."""
         with self._devices.active():
-            _, shapes = eqx.filter_eval_shape(advance, *self._arguments(0, 0))
+            _, shapes = eqx.filter_eval_shape(advance, *self.arguments(0, 0))
         return {name: np.zeros(s.shape[1:], s.dtype) for name, s in shapes.items()}
-
-    def resume(self, checkpoints: Checkpoints) -> tuple[int, Notes]:
-        """Take up the newest checkpoint that is intact and whose measurements are."""
-        self.history = History.open(self._directory.history)
-        step, self.carry, notes = checkpoints.restore(
-            lambda _: self.carry, functools.partial(require_history, self._amounts, self.history)
-        )
-        self.seconds, self.measured = notes["seconds"], max(0, step - self._amounts.warmup)
-        self._precision = precision_of(notes)
-        if processes.is_first():
-            self.history.forget_after(max(0, step - self._amounts.warmup))
-        return step, notes
 
     def program(self) -> Any:
         """The compiled chunk."""
         with self._devices.active():
-            return advance.lower(*self._arguments(0, 0)).compile()  # type: ignore[attr-defined]
+            return advance.lower(*self.arguments(0, 0)).compile()  # type: ignore[attr-defined]
 
     def compile(self) -> None:
-        """Compile before the clock starts."""
-        self._advance = fitting(self.program())
+        """Compile before the clock starts, unless an earlier run has: a chunk of nothing."""
+        self._run(0, 0)
 
-    def _arguments(self, step: int, count: int) -> tuple[Any, ...]:
+    def _run(self, step: int, count: int) -> dict[str, jax.Array]:
+        with self._devices.active():
+            self.carry, buffers = jax.block_until_ready(advance(*self.arguments(step, count)))
+        return buffers
+
+    def arguments(self, step: int, count: int) -> tuple[Any, ...]:
+        """Of the compiled chunk."""
         numbers = (integer(step), integer(count), self.capacity)
         return (self._kernel, self._schedule, self.carry, *numbers, self.sampler.tune, self.sampler.measured)
 
     def advance(self, step: int, count: int) -> None:
         """Run trajectories; those after the warm-up go to the history."""
         started = time.perf_counter()
-        with self._devices.active():
-            self.carry, buffers = jax.block_until_ready(self._advance(*self._arguments(step, count)))
+        buffers = self._run(step, count)
         elapsed = time.perf_counter() - started
         skipped = min(max(0, self._amounts.warmup - step), count)
         if skipped == count:
             return
-        self._directory.require_still_there()
+        if self._directory is not None:
+            self._directory.require_still_there()
         self.history.write(step + skipped - self._amounts.warmup, buffers, slice(skipped, count))
-        # Of several processes each sees its own chains only.
-        self._monitor.add({name: own_part(buffer)[skipped:count] for name, buffer in buffers.items()})
+        if self._monitor is not None:
+            # Of several processes each sees its own chains only.
+            self._monitor.add({name: own_part(buffer)[skipped:count] for name, buffer in buffers.items()})
         self.seconds += elapsed * (count - skipped) / count
         self.measured = step + count - self._amounts.warmup
         if step + count in self._kept_after:
@@ -476,15 +420,13 @@ class Sampling(Work):
         return math.exp(float(self.carry.tuner.log_average)) if self.sampler.tune else float(step_size)
 
     @property
-    def so_far(self) -> MeasuredSoFar:
+    def so_far(self) -> Measured:
         """What has been measured."""
-        return MeasuredSoFar(
-            self.history, self.measured, self._amounts.trajectories, self.seconds, self._precision, self.step_size
-        )
+        return Measured.of_history(self.history, self.measured, self.seconds, self._precision, self.step_size)
 
-    def metrics(self) -> dict[str, float]:
+    def figures(self) -> dict[str, float]:
         """Figures of the run so far."""
-        figures = self._monitor.metrics()
+        figures = {} if self._monitor is None else self._monitor.metrics()
         if self.sampler.tune and self.step_size is not None:
             figures["step_size"] = self.step_size
         if self._precision is not None:
@@ -493,29 +435,28 @@ class Sampling(Work):
                 figures["acceptance_error"] = self._precision.acceptance_error
         return figures
 
-    def status_line(self) -> str:
+    def words(self) -> str:
         """The same for people."""
-        return self._monitor.status_line()
+        return "" if self._monitor is None else self._monitor.status_line()
 
-    def checkpoint(self) -> tuple[Carry, Notes]:
-        """Chains, tuner, the time used, rounding errors, and fingerprints of the history."""
+    def state(self) -> Saved:
+        """Chains, tuner, the time used, rounding errors."""
         precision = None if self._precision is None else dataclasses.asdict(self._precision)
         step_size = {} if self.step_size is None else {"step_size": self.step_size}
-        notes = {"seconds": self.seconds, "precision": precision, "history": self.history.digests()}
-        return self.carry, notes | step_size
+        return self.carry, {"seconds": self.seconds, "precision": precision} | step_size
 
-    def finish(self, console: Console) -> ExitCode:
-        """Write summary.json and show the table."""
-        if self.step_size is not None:
+    def finish(self, directory: RunDirectory | None, console: Console) -> ExitCode:
+        """Show the table, and write it to summary.json."""
+        summary = self.so_far.summary()
+        if directory is not None:
+            write_json(directory.summary, summary)
+        if self.step_size is not None and self._show_results:
             tuned = " (tuned)" if self.sampler.tune else ""
             console.print(f"step size {self.step_size:.4g}{tuned}", highlight=False)
-        # What was written is what the disk gives back.
-        require_history(self._amounts, self.history, self.total, self.checkpoint()[1])
-        _, summary = self.so_far.summarised()
-        write_json(self._directory.summary, summary, self._directory.identity())
         if self._show_results:
             show(summary, console)
-            console.out(f"written to {self._directory.path}", highlight=False)
         else:
             show_alarms(summary, console)
+        if directory is not None and self._show_results:
+            console.out(f"written to {directory.path}", highlight=False)
         return ExitCode.ALARM if summary["alarms"] else ExitCode.OK

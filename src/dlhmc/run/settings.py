@@ -5,7 +5,7 @@ Free of heavy imports.
 
 import dataclasses
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from dlhmc.errors import Setting, UserError
 from dlhmc.names import STARTS, RateSchedule, Start
@@ -55,6 +55,13 @@ class SampleAmounts(Settings):
         """Where the first configurations are, if `start` names a file."""
         return None if self.start is None or self.start in STARTS else Path(self.start)
 
+    def extended(self, trajectories: int) -> Self:
+        """With more trajectories, and configurations kept as often as before."""
+        kept, rest = divmod(self.keep_configurations * trajectories, self.trajectories)
+        spacing = f"a multiple of {self.trajectories}, because configurations are kept evenly spaced"
+        dataclasses.replace(self, trajectories=trajectories).require(rest == 0, "trajectories", spacing)
+        return dataclasses.replace(self, trajectories=trajectories, keep_configurations=kept)
+
     def require_warmup(self) -> None:
         """A step size is tuned during the warm-up."""
         if self.warmup == 0:
@@ -93,6 +100,10 @@ class TrainAmounts(Settings):
         if self.steps is None:
             raise TypeError("the number of steps has not been settled yet")
         return self.steps
+
+    def extended(self, steps: int) -> Self:
+        """With more steps: schedules are those of a training of that length."""
+        return dataclasses.replace(self, steps=steps)
 
 
 def stage_ends(steps: int, stages: int) -> list[int]:

@@ -4,20 +4,18 @@ A quantity is a number or an array of them; every figure in summary.json then ha
 """
 
 import dataclasses
+import functools
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Column, Table
 
 from dlhmc.errors import UserError
-from dlhmc.run.describe import ordinary
-from dlhmc.run.history import History
+from dlhmc.run.describe import known_theory, ordinary
+from dlhmc.run.history import History, diagnostics_of
 from dlhmc.run.precision import Precision
 from dlhmc.settings import converted
 from dlhmc.statistics import (
@@ -27,7 +25,6 @@ from dlhmc.statistics import (
     Strided,
     check_exactness,
     check_temperature,
-    format_uncertainty,
     gamma_method,
     mean_and_error,
 )
@@ -42,18 +39,28 @@ _LARGEST_POWER = 100
 # What is held to ⟨e^{−ΔH}⟩ = 1, and what its results are called after.
 _ENERGIES = {"energy_change": "", "energy_change_of_moves": "_of_moves"}
 IN_EVERY_SUMMARY = ("accepted", "nonfinite", *_ENERGIES, *TEMPERATURE)
-#: elements of an array that are shown
-MOST_SHOWN = 4
-COLUMNS = ("observable", "measured", "exact", "difference", "R̂")
-# Averages of functions of ΔH, and the configurational temperature: where they are, and what they must be.
-_CHECKS = {
-    "exp(-ΔH)": ("exp_minus_dh", 1),
-    "A tanh(ΔH/2)": ("balance", 0),
-    "exp(-ΔH) of moves": ("exp_minus_dh_of_moves", 1),
-    "A tanh(ΔH/2) of moves": ("balance_of_moves", 0),
-    "⟨|∇S|²⟩/⟨ΔS⟩": ("temperature", 1),
-}
-_TAU_INT = "tau_int_"
+#: what names of autocorrelation times begin with
+TAU_INT = "tau_int_"
+# Records are summed so many rows at a time.
+_ROWS_AT_ONCE = 4096
+#: what names of exact values begin with in a dataset
+EXACT = "exact_"
+# What a history says about itself beside what ran.
+_NOT_DESCRIBING = frozenset(
+    (
+        "quantities",
+        "temperature_every",
+        "notes",
+        "diagnostics",
+        "versions",
+        "warmup",
+        "start",
+        "seed",
+        "seconds",
+        "step_size",
+        "leapfrog_steps",
+    )
+)
 #: one element of a quantity: () for a number
 Element = tuple[Any, ...]
 
@@ -111,93 +118,183 @@ class Quantities:
 
 @dataclasses.dataclass(frozen=True)
 class Histories:
-    """Records of every trajectory, in a store or in memory."""
+    """Records of every trajectory, in memory or in a store: the first rows of arrays [trajectory, …, chain]."""
 
-    #: trajectories and chains
-    shape: tuple[int, int]
+    arrays: Mapping[str, Any]
+    rows: int
     #: where chains started, as far as that is known: "exact" is in equilibrium
-    start: str | None
-    #: what was recorded, and its shape in one chain: () for a number
-    elements: Mapping[str, tuple[int, ...]]
-    #: (name, power, element): a record [trajectory, chain], or one element of it, raised to a power
-    series: Callable[[str, int, Element], Series]
-    #: the sum of a record over all trajectories and chains
-    total: Callable[[str], float]
+    start: str | None = None
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Trajectories and chains."""
+        return self.rows, next(iter(self.arrays.values())).shape[-1]
+
+    @property
+    def elements(self) -> dict[str, tuple[int, ...]]:
+        """What was recorded, and its shape in one chain: () for a number."""
+        return {name: array.shape[1:-1] for name, array in self.arrays.items()}
+
+    def series(self, name: str, power: int = 1, element: Element = ()) -> Series:
+        """A record [trajectory, chain], or one element of it, raised to a power."""
+        return _Rows(self.arrays[name], self.rows, power, element)
+
+    def total(self, name: str) -> float:
+        """The sum of a record over all trajectories and chains."""
+        parts = range(0, self.rows, _ROWS_AT_ONCE)
+        array = self.arrays[name]
+        return sum(float(np.sum(array[i : min(i + _ROWS_AT_ONCE, self.rows)], dtype=np.float64)) for i in parts)
 
 
-def stored(history: History, rows: int) -> Histories:
-    """The first rows of a history on disk, read piece by piece."""
-    return Histories(
-        (rows, history.chains),
-        history.attributes.get("start"),
-        {name: history.array(name).shape[1:-1] for name in history.records},
-        lambda name, power, element: history.rows(name, rows, power, element),
-        lambda name: history.rows(name, rows).total(),
-    )
+class _Rows:
+    """Rows as the statistics want them: sliced by chains, in double precision; read when they are looked at."""
+
+    def __init__(self, array: Any, rows: int, power: int, element: Element) -> None:
+        self._array, self._power, self._element = array, power, element
+        self.shape = (rows, array.shape[-1])
+
+    def __getitem__(self, index: tuple[slice, slice]) -> NDArray[np.float64]:
+        rows = slice(*index[0].indices(self.shape[0]))
+        return np.asarray(self._array[(rows, *self._element, index[1])], np.float64) ** self._power
 
 
-def summarise(
-    what: Mapping[str, Any],
-    quantities: Quantities,
-    histories: Histories,
-    leapfrog_steps: int,
-    seconds: float,
-    precision: Precision | None = None,
-    *,
-    temperature_every: int = 0,
-) -> dict[str, Any]:
-    """Everything in summary.json; `what` ran stands first."""
-    rows, chains = histories.shape
-    counts = {name: histories.total(name) for name in ("accepted", "nonfinite") if name in histories.elements}
-    taus = autocorrelation_times(quantities, histories)
-    summary = describe_histories(what, histories) | {
-        "leapfrog_steps": leapfrog_steps,
-        "acceptance": counts["accepted"] / (rows * chains) if "accepted" in counts else None,
-    }
-    summary |= summarise_observables(quantities, histories, taus)
-    alarms: list[str] = []
-    for name, whose in _ENERGIES.items():
-        if name in histories.elements:
-            exactness = check_exactness(histories.series(name, 1, ()))
-            summary["exp_minus_dh" + whose] = _plain(exactness.weight)
-            summary["balance" + whose] = _plain(exactness.balance)
-            alarms += [f"{'Moves: ' if whose else ''}{alarm}" for alarm in exactness.alarms]
-    if temperature_every and SLOPE in histories.elements:
-        temperature = check_temperature(
-            *(Strided(histories.series(name, 1, ()), temperature_every) for name in TEMPERATURE)
+@dataclasses.dataclass(frozen=True)
+class Measured:
+    """What has been measured, where it is, and what says how to read it."""
+
+    histories: Histories
+    #: what ran, and how to read the records: as a store or a dataset says of itself
+    attributes: Mapping[str, Any]
+    #: of sampling; None for configurations that come from elsewhere
+    seconds: float | None = None
+    precision: Precision | None = None
+    #: of the trajectories that are measured, for kernels that have one
+    step_size: float | None = None
+    history: History | None = None
+
+    @classmethod
+    def of_history(
+        cls, history: History, rows: int, seconds: float, precision: Precision | None, step_size: float | None
+    ) -> Self:
+        """The first rows of a history."""
+        arrays = {name: history.array(name) for name in history.records}
+        histories = Histories(arrays, rows, history.attributes.get("start"))
+        return cls(histories, history.attributes, seconds, precision, step_size, history)
+
+    @property
+    def rows(self) -> int:
+        """Trajectories of each chain."""
+        return self.histories.rows
+
+    @functools.cached_property
+    def quantities(self) -> Quantities:
+        """How to read the records."""
+        return Quantities.read(self.attributes, "The history")
+
+    def summary(self) -> dict[str, Any]:
+        """All results as one table of plain numbers: what ran, observables, and of a run its checks and its speed."""
+        histories, quantities = self.histories, self.quantities
+        wanted = {*quantities.slow, *(moment.observable for moment in quantities.moments.values())}
+        if missing := wanted - histories.arrays.keys():
+            raise UserError(f"The history is damaged: it has no '{min(missing)}'.")
+        taus = autocorrelation_times(quantities, histories)
+        summary = self.describe() | self.results(taus)
+        if self.seconds is not None:
+            summary |= self._of_run(taus)
+        summary["warnings"] += _unconverged(summary, quantities)
+        summary |= self._derived()
+        if self.seconds is not None and (theory := known_theory(self.attributes)) is not None:
+            summary["warnings"] += theory.warnings(histories)
+        return summary
+
+    def describe(self) -> dict[str, Any]:
+        """What ran, and how much of it."""
+        what = {
+            name: value
+            for name, value in self.attributes.items()
+            if name not in _NOT_DESCRIBING and not name.startswith(EXACT)
+        }
+        rows, chains = self.histories.shape
+        title = f"{_title(what)}  {chains} chains × {rows} trajectories"
+        start = self.histories.start
+        return {**what, "title": title, "start": start, "chains": chains, "trajectories": rows, "warnings": []}
+
+    def values(self, names: Iterable[str]) -> dict[str, Any]:
+        """What was measured of a single configuration: nothing has an error."""
+        found = {name: np.asarray(self.histories.arrays[name][0, ..., 0], np.float64).tolist() for name in names}
+        entries = {name: {"mean": value, "error": None} for name, value in found.items()}
+        return self.describe() | entries | self._derived()
+
+    def results(self, taus: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
+        """The moments beside their exact values, and autocorrelation times."""
+        quantities, histories = self.quantities, self.histories
+
+        def moment(observable: str, power: int, exact: Any) -> dict[str, Any]:
+            shape = histories.elements[observable]
+
+            def measure(element: Element) -> dict[str, Any]:
+                series = histories.series(observable, power, element)
+                sector = histories.series(observable, 1, element) if observable == quantities.sector else None
+                estimate = mean_and_error(series, sector=sector, equilibrium_start=histories.start == "exact")
+                entry = compared(estimate, _at(exact, shape, element))
+                return entry if self.seconds is None else entry | {"ess_per_second": estimate.ess_bulk / self.seconds}
+
+            return _nested(for_each(shape, measure))
+
+        moments = {name: moment(*of, quantities.exact.get(name)) for name, of in quantities.moments.items()}
+        times = {TAU_INT + name: _nested(np.vectorize(time_entry, [object])(found)) for name, found in taus.items()}
+        return moments | times
+
+    def _of_run(self, taus: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
+        """Checks of exactness, figures of the kernel, and speed."""
+        histories, seconds = self.histories, self.seconds or 0.0
+        trajectories = histories.rows * histories.shape[1]
+        diagnostics = [name for name in diagnostics_of(self.attributes) if name in histories.arrays]
+        totals = {name: histories.total(name) for name in diagnostics}
+        found: dict[str, Any] = {"leapfrog_steps": int(self.attributes.get("leapfrog_steps", 0))}
+        found["acceptance"] = totals["accepted"] / trajectories if "accepted" in totals else None
+        alarms: list[str] = []
+        for name, whose in _ENERGIES.items():
+            if name in histories.arrays:
+                exactness = check_exactness(histories.series(name))
+                found["exp_minus_dh" + whose] = _plain(exactness.weight)
+                found["balance" + whose] = _plain(exactness.balance)
+                alarms += [f"{'Moves: ' if whose else ''}{alarm}" for alarm in exactness.alarms]
+        every = int(self.attributes.get("temperature_every", 0))
+        if every and SLOPE in histories.arrays:
+            temperature = check_temperature(*(Strided(histories.series(name), every) for name in TEMPERATURE))
+            found["temperature"] = _plain(temperature.value)
+            alarms += temperature.alarms
+        rejected = int(totals.get("nonfinite", 0))
+        if rejected == trajectories:
+            alarms.append("No proposal was finite, so nothing has moved. No result of this run can be trusted.")
+        figures = {name: total / trajectories for name, total in totals.items() if name not in IN_EVERY_SUMMARY}
+        times = [tau.value if tau.resolved else math.inf for elements in taus.values() for tau in elements.flat]
+        per_trajectory = 1e6 * seconds / trajectories
+        return (
+            found
+            | nonfinite_figures(rejected, trajectories)
+            | {
+                "alarms": alarms,
+                "precision": None if self.precision is None else dataclasses.asdict(self.precision),
+                "seconds": seconds,
+                "microseconds_per_trajectory": per_trajectory,
+                # an independent configuration is 2 τ_int trajectories apart: ½ is the τ_int of independent draws
+                "microseconds_per_independent": finite(2 * max(times, default=math.inf) * per_trajectory),
+                **({"kernel_figures": figures} if figures else {}),
+            }
         )
-        summary["temperature"] = _plain(temperature.value)
-        alarms += temperature.alarms
-    rejected = int(counts.get("nonfinite", 0))
-    if rejected == rows * chains:
-        alarms.append("No proposal was finite, so nothing has moved. No result of this run can be trusted.")
-    summary |= nonfinite_figures(rejected, rows * chains)
-    summary["warnings"] += unconverged(summary, quantities)
-    summary["alarms"] = alarms
-    summary["precision"] = None if precision is None else dataclasses.asdict(precision)
-    per_trajectory = 1e6 * seconds / (rows * chains)
-    times = [tau.value if tau.resolved else math.inf for elements in taus.values() for tau in elements.flat]
-    summary |= {
-        "seconds": seconds,
-        "microseconds_per_trajectory": per_trajectory,
-        # an independent configuration is 2 τ_int trajectories apart: ½ is the τ_int of independent draws
-        "microseconds_per_independent": finite(2 * max(times, default=math.inf) * per_trajectory),
-    }
-    return summary
 
-
-def kernel_figures(names: Iterable[str], histories: Histories) -> dict[str, Any]:
-    """Means of what a kernel tells of its trajectories, beside what every summary has."""
-    rows, chains = histories.shape
-    told = {name: histories.total(name) / (rows * chains) for name in names if name not in IN_EVERY_SUMMARY}
-    return {"kernel_figures": told} if told else {}
-
-
-def describe_histories(what: Mapping[str, Any], histories: Histories) -> dict[str, Any]:
-    """What ran, in words, and how much of it."""
-    rows, chains = histories.shape
-    title = f"{_title(what)}  {chains} chains × {rows} trajectories"
-    return {**what, "title": title, "start": histories.start, "chains": chains, "trajectories": rows}
+    def _derived(self) -> dict[str, Any]:
+        """What the theory derives from several observables, where it does."""
+        theory = known_theory(self.attributes)
+        try:
+            notes = json.loads(self.attributes.get("notes", "{}"))
+            found = {} if theory is None else theory.derived(self.histories, notes)
+        except (TypeError, ValueError, KeyError, RecursionError) as error:
+            raise UserError(f"The history does not say how to read its measurements ({error}).") from None
+        figures = {name: {"mean": e.value, "error": finite(e.error)} for name, e in found.items()}
+        return {"derived": figures} if figures else {}
 
 
 def _title(what: Mapping[str, Any]) -> str:
@@ -252,9 +349,8 @@ def _at(value: Any, shape: tuple[int, ...], element: Element) -> float | None:
         raise UserError(f"An exact value of shape {values.shape} is not of an observable of shape {shape}.") from None
 
 
-def _nested(found: NDArray[Any], entry: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
+def _nested(entries: NDArray[Any]) -> dict[str, Any]:
     """A table of nested lists from the table of each element."""
-    entries = for_each(found.shape, lambda element: entry(found[element]))
 
     def column(name: str) -> Any:
         return for_each(entries.shape, lambda element: entries[element][name]).tolist()
@@ -262,27 +358,7 @@ def _nested(found: NDArray[Any], entry: Callable[[Any], dict[str, Any]]) -> dict
     return {name: column(name) for name in entries.flat[0]}
 
 
-def summarise_observables(
-    quantities: Quantities, histories: Histories, taus: Mapping[str, NDArray[Any]]
-) -> dict[str, Any]:
-    """The moments beside their exact values, and the autocorrelation times."""
-    exact_start = histories.start == "exact"
-
-    def moment(observable: str, power: int, exact: Any) -> dict[str, Any]:
-        shape = histories.elements[observable]
-
-        def measured(element: Element) -> tuple[ChainEstimate, float | None]:
-            series = histories.series(observable, power, element)
-            sector = histories.series(observable, 1, element) if observable == quantities.sector else None
-            return mean_and_error(series, sector=sector, equilibrium_start=exact_start), _at(exact, shape, element)
-
-        return _nested(for_each(shape, measured), lambda pair: compared(*pair))
-
-    moments = {name: moment(*of, quantities.exact.get(name)) for name, of in quantities.moments.items()}
-    return moments | {_TAU_INT + name: _nested(elements, time_entry) for name, elements in taus.items()}
-
-
-def unconverged(summary: Mapping[str, Any], quantities: Quantities) -> list[str]:
+def _unconverged(summary: Mapping[str, Any], quantities: Quantities) -> list[str]:
     """What to say about moments without an error."""
 
     def changes(name: str) -> int:
@@ -322,19 +398,6 @@ def nonfinite_figures(rejected: int, proposals: int) -> dict[str, Any]:
     }
 
 
-def show_warnings(figures: Mapping[str, Any], console: Console) -> None:
-    """Print the warnings of a run; in red if numbers go wrong more often than now and then."""
-    style = "red" if figures.get("nonfinite_fraction", 0) > MOST_NONFINITE else None
-    for warning in figures["warnings"]:
-        console.out(f"Warning: {warning}", style=style, highlight=False)
-
-
-def show_alarms(summary: Mapping[str, Any], console: Console) -> None:
-    """Print what says that the run is wrong."""
-    for alarm in summary["alarms"]:
-        console.out(f"Alarm: {alarm}", style="bold red", highlight=False)
-
-
 def finite(value: float) -> float | None:
     """A number for JSON, which has no infinities: None stands for one."""
     return value if math.isfinite(value) else None
@@ -363,118 +426,3 @@ def time_entry(tau: AutocorrelationTime) -> dict[str, Any]:
         "frozen": tau.frozen,
         "lower_bound": finite(tau.lower_bound),
     }
-
-
-def show(summary: Mapping[str, Any], console: Console) -> None:
-    """Print the table: observable, measured, exact, difference in σ, R̂; then how fast the slow ones move."""
-    show_observables(summary, console)
-    independent = summary["microseconds_per_independent"]
-    times = [f"{shown_microseconds(summary['microseconds_per_trajectory'])} µs a trajectory and chain"]
-    times += [] if independent is None else [f"{shown_microseconds(independent)} µs an independent configuration"]
-    console.print(", ".join(times), highlight=False)
-    if summary["precision"] is not None:
-        console.out(f"rounding errors: {Precision(**summary['precision'])}", highlight=False)
-    show_warnings(summary, console)
-    show_alarms(summary, console)
-
-
-def show_observables(summary: Mapping[str, Any], console: Console) -> None:
-    """The table alone."""
-    table = Table(title=escape(summary["title"]), title_justify="left")
-    for column in COLUMNS:
-        table.add_column(column, justify="left" if column == "observable" else "right")
-    for label, *row in shown_observables(summary):
-        table.add_row(escape(label), *row, style="bold red" if label in _CHECKS and summary["alarms"] else None)
-    console.print(table)
-
-
-def shown_observables(summary: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
-    """Rows of the table: moments, checks, what follows from them, and how fast the slow ones move."""
-    for name in (name for name, entry in summary.items() if isinstance(entry, dict) and "exact" in entry):
-        yield from shown_moment(name, summary[name])
-    yield from shown_checks(summary)
-    for name, entry in summary.get("derived", {}).items():
-        yield name.replace("_", " "), shown_mean(entry)
-    if summary.get("acceptance") is not None:
-        yield "acceptance", f"{summary['acceptance']:.4f}"
-    for name, value in summary.get("kernel_figures", {}).items():
-        yield name.replace("_", " "), f"{value:.4g}"
-    for name in (name for name in summary if name.startswith(_TAU_INT)):
-        for label, tau in shown_elements(name.removeprefix(_TAU_INT), summary[name]):
-            yield f"τ_int({label})", shown_time(tau) if tau else ""
-
-
-def show_values(summary: Mapping[str, Any], names: Iterable[str], console: Console) -> None:
-    """What was measured of a single configuration: nothing has an error."""
-    table = Table(
-        "observable", Column("measured", justify="right"), title=escape(summary["title"]), title_justify="left"
-    )
-    for name in names:
-        for label, entry in shown_elements(name, {"mean": summary[name]["mean"]}):
-            table.add_row(escape(label), f"{entry['mean']:.6f}" if entry else "")
-    for name, entry in summary.get("derived", {}).items():
-        table.add_row(escape(name.replace("_", " ")), f"{entry['mean']:.6f}")
-    console.print(table)
-
-
-def shown_elements(name: str, entry: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The elements of a quantity with their labels: the first few of an array, then an empty one.
-
-    >>> [label for label, _ in shown_elements("loop", {"mean": [[1, 2, 3], [4, 5, 6]]})]
-    ['loop[0,0]', 'loop[0,1]', 'loop[0,2]', 'loop[1,0]', '…']
-    """
-    label = name.replace("_", " ")
-    figures = {key: np.asarray(value, object) for key, value in entry.items()}
-    shape = next((figure.shape for figure in figures.values()), (0,))
-    for number, element in enumerate(np.ndindex(shape)):
-        if number == MOST_SHOWN:
-            yield "…", {}
-            return
-        yield label + index_of(element), {key: figure[element] for key, figure in figures.items()}
-
-
-def index_of(element: Element) -> str:
-    """What stands behind a name: [0,1], or nothing for a number."""
-    return f"[{','.join(map(str, element))}]" if element else ""
-
-
-def shown_moment(name: str, entry: Mapping[str, Any]) -> Iterator[tuple[str, str, str, str, str]]:
-    """Label, mean with its error, exact value, difference and R̂, for people."""
-    for label, figures in shown_elements(name, entry):
-        if not figures:
-            yield label, "", "", "", ""
-            continue
-        exact = "" if figures["exact"] is None else f"{figures['exact']:.6f}"
-        difference = "" if figures["z"] is None else f"{figures['z']:+.1f} σ"
-        rhat = "∞" if figures["rhat"] is None else f"{figures['rhat']:.3f}"
-        yield label, shown_mean(figures), exact, difference, rhat
-
-
-def shown_checks(summary: Mapping[str, Any]) -> Iterator[tuple[str, str, str, str]]:
-    """What is known exactly of every run."""
-    for label, (name, exact) in _CHECKS.items():
-        if (entry := summary.get(name)) is not None:
-            difference = f"{(entry['mean'] - exact) / entry['error']:+.1f} σ" if entry["error"] else ""
-            yield label, shown_mean(entry), str(exact), difference
-
-
-def shown_time(tau: Mapping[str, Any]) -> str:
-    """An autocorrelation time for people; a frozen one is a lower bound."""
-    if tau["value"] is None:
-        return f"> {tau['lower_bound']:.0f} ({'frozen' if tau['frozen'] else 'too short'})"
-    return format_uncertainty(tau["value"], tau["error"])
-
-
-def shown_microseconds(time: float) -> str:
-    """Four digits, and no power of ten, which one would have to count.
-
-    >>> shown_microseconds(186.6213), shown_microseconds(71182.15)
-    ('186.6', '71,182')
-    """
-    return f"{time:.4g}" if time < 1e4 else f"{time:,.0f}"
-
-
-def shown_mean(entry: Mapping[str, Any]) -> str:
-    """A mean with its error, for people."""
-    error = math.inf if entry["error"] is None else entry["error"]
-    return format_uncertainty(entry["mean"], error)

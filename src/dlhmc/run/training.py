@@ -3,6 +3,7 @@
 import math
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple, NotRequired, TypedDict
 
@@ -19,19 +20,23 @@ from dlhmc.geometry.contract import Field, real_dtype
 from dlhmc.kernels import DLHMC
 from dlhmc.layers import Trajectory
 from dlhmc.models import model
+from dlhmc.names import Start
 from dlhmc.numerics import rng
 from dlhmc.numerics.devices import spread
 from dlhmc.numerics.leaves import integer, leaf, on_host
 from dlhmc.run import processes
-from dlhmc.run.checkpoint import Checkpoints
+from dlhmc.run.checkpoint import Checkpoints, Notes
+from dlhmc.run.describe import checksum
 from dlhmc.run.devices import Devices
 from dlhmc.run.directory import Place, RunDirectory, open_run, read_json, run_directory, write_json
-from dlhmc.run.loggers import require_loggers
-from dlhmc.run.loop import PLAIN, ExecutionOptions, Work, execute
-from dlhmc.run.needs import find_needs, fitting, require_room, show_needs
+from dlhmc.run.driver import PLAIN, ExecutionOptions, Work, execute
+from dlhmc.run.metrics import TensorBoard, WeightsAndBiases, require_loggers
+from dlhmc.run.needs import find_needs, require_room, show_needs
 from dlhmc.run.sampling import first_draws
 from dlhmc.run.settings import TrainAmounts, stage_ends
-from dlhmc.run.summary import nonfinite_figures, show_warnings
+from dlhmc.run.show import show_warnings
+from dlhmc.run.sink import Saved, Sink
+from dlhmc.run.summary import nonfinite_figures
 from dlhmc.settings import converted
 from dlhmc.targets.contract import ExactDraws
 from dlhmc.training import Algorithm, Inputs, LaterStage, TrainState, advance, placed
@@ -51,7 +56,7 @@ def train(
     trajectory: Trajectory,
     amounts: TrainAmounts,
     description: Mapping[str, Any],
-    place: Place,
+    place: Place | None,
     console: Console,
     options: ExecutionOptions = PLAIN,
     *,
@@ -60,15 +65,15 @@ def train(
 ) -> tuple["Training", ExitCode]:
     """Train in the precision that JAX is set to, in this stage and later ones; the work is returned.
 
-    `description` is what the model file will say of itself. A silent run keeps its records for the one who called it,
-    and prints nothing at its end.
+    `description` is what the model file will say of itself. Without a place everything stays in memory. A silent run
+    keeps its records for the one who called it, and prints nothing at its end.
     """
     require_loggers(tensorboard=amounts.tensorboard, wandb=amounts.wandb)
-    stages = Stages(algorithm, trajectory, tuple(later), amounts, options)
-    with run_directory("train", place) as directory:
-        work = Training(stages, directory, dict(description))
-        work.silent = silent
-        return work, execute(work, directory, console, options, resuming=place.resuming, chunk=amounts.chunk)
+    work = Training(Stages(algorithm, trajectory, tuple(later), amounts, options), dict(description), silent=silent)
+    opened = nullcontext() if place is None else run_directory("train", place, checksum(algorithm.target))
+    resuming = place is not None and place.resuming
+    with opened as directory:
+        return work, execute(work, directory, console, options, resuming=resuming, chunk=amounts.chunk)
 
 
 def prepare(
@@ -85,41 +90,41 @@ def prepare(
     algorithm, trajectory, draws = on_host((algorithm, trajectory, draws))
     devices.require(algorithm.target.shape, amounts.chains)
     with devices.beginning():
-        state = _begin(algorithm, trajectory, draws, amounts)
+        numbers = integer(amounts.seed, np.uint32), integer(amounts.burn_in)
+        state = _begin(algorithm, trajectory, draws, *numbers, amounts.start or "hot", amounts.chains)
     return devices, devices.copy(state)._replace(x=devices.distribute(state.x))
 
 
-def _begin(algorithm: Algorithm, trajectory: Trajectory, draws: ExactDraws | None, amounts: TrainAmounts) -> TrainState:
+@eqx.filter_jit
+def _begin(
+    algorithm: Algorithm,
+    trajectory: Any,
+    draws: ExactDraws | None,
+    seed: Array,
+    burn_in: Array,
+    start: Start,
+    chains: int,
+) -> TrainState:
     """Parameters, chains and optimiser before the first step, burn-in included."""
-    seed = integer(amounts.seed, np.uint32)
+    dtype = jnp.dtype(jnp.result_type(float))
+    key = rng.step_key(seed, rng.Purpose.START, jnp.zeros((), jnp.uint32))
+    x = algorithm.target.start(key, start, chains, dtype) if draws is None else draws.draw(key, chains, dtype)
+    state = placed(algorithm.begin(trajectory, spread(x)))
+    arrays, static = eqx.partition(state, eqx.is_array)
 
-    @eqx.filter_jit
-    def begin(algorithm: Algorithm, trajectory: Any, draws: ExactDraws | None, seed: Array) -> TrainState:
-        dtype = jnp.dtype(jnp.result_type(float))
-        key = rng.step_key(seed, rng.Purpose.START, jnp.zeros((), jnp.uint32))
-        if draws is not None:
-            x = draws.draw(key, amounts.chains, dtype)
-        else:
-            x = algorithm.target.start(key, amounts.start or "hot", amounts.chains, dtype)
-        state = placed(algorithm.begin(trajectory, spread(x)))
-        arrays, static = eqx.partition(state, eqx.is_array)
+    def burn(index: Array, arrays: Any) -> Any:
+        return eqx.filter(algorithm.burn_in(seed, index, eqx.combine(arrays, static)), eqx.is_array)
 
-        def burn(index: Array, arrays: Any) -> Any:
-            return eqx.filter(algorithm.burn_in(seed, index, eqx.combine(arrays, static)), eqx.is_array)
-
-        return placed(eqx.combine(jax.lax.fori_loop(0, amounts.burn_in, burn, arrays), static))
-
-    return begin(algorithm, trajectory, draws, seed)
+    return placed(eqx.combine(jax.lax.fori_loop(0, burn_in, burn, arrays), static))
 
 
 def estimate(algorithm: Algorithm, trajectory: Trajectory, amounts: TrainAmounts, console: Console) -> None:
     """Print what a run would take: parameters, memory, and time from a measured step."""
-    # The directory is not touched.
-    work = Training(Stages(algorithm, trajectory, (), amounts, PLAIN), RunDirectory(Path()), {})
+    work = Training(Stages(algorithm, trajectory, (), amounts, PLAIN), {})
     leaves = jax.tree.leaves(eqx.filter(trajectory, eqx.is_inexact_array))
 
     def step(program: Any) -> None:
-        work._advance = program
+        work._program = program
         work.advance(0, 1)
 
     needs = find_needs(algorithm.target, amounts.chains, work.program, step)
@@ -132,7 +137,7 @@ def show_results(path: Path, console: Console) -> dict[str, Any]:
     directory, _ = open_run("train", path)
     if not directory.summary.exists():
         raise UserError(f"{path} has no trained model yet: go on with 'dlhmc resume {path}'.")
-    results = read_json(directory.summary, directory.identity())
+    results = read_json(directory.summary)
     try:
         for name, value in results.items():
             if isinstance(value, int | float):
@@ -183,6 +188,8 @@ class _Notes(TypedDict):
     recent: dict[str, list[float | None]]
     #: what the curves of a report are made of
     curve: NotRequired[list[dict[str, float]]]
+    #: all steps there were to be
+    steps: NotRequired[int]
 
 
 class Stages(NamedTuple):
@@ -215,18 +222,21 @@ class Stages(NamedTuple):
 class Training(Work):
     """Steps of Algorithm 1."""
 
-    def __init__(self, stages: Stages, directory: RunDirectory, description: dict[str, Any]) -> None:
+    unit = "steps"
+
+    def __init__(self, stages: Stages, description: dict[str, Any], *, silent: bool = False) -> None:
         self._stages, self._amounts = stages, stages.amounts
         self._stage = 0
-        self._algorithm, self._devices, self.state = stages.begin(0, stages.trajectory)
+        self._algorithm, self._devices, self.training = stages.begin(0, stages.trajectory)
         self._description = description
-        self._directory = directory
-        state, amounts = self.state, self._amounts
+        self._silent = silent
+        self._directory: RunDirectory | None = None
+        amounts = self._amounts
         described = description.get("network") or {}
-        self.title, self.unit = f"train {described.get('name', type(state.trajectory).__name__)}", "steps"
+        self.title = f"train {described.get('name', type(self.training.trajectory).__name__)}"
         self.total = amounts.total
-        self.tensorboard, self.wandb = amounts.tensorboard, amounts.wandb
-        self.capacity = amounts.chunk or _CAPACITY
+        self.capacity = _CAPACITY
+        self._program: Any = advance
         self.seconds = 0.0
         self.steps_done = 0
         self._recent: dict[str, NDArray[Any]] = {}
@@ -238,30 +248,41 @@ class Training(Work):
         self._curve: list[dict[str, float]] = []
         self._seed = integer(amounts.seed, np.uint32)
 
-    def create(self) -> None:
+    def create(self, directory: RunDirectory | None) -> None:
         """Nothing but the checkpoint."""
+        self._directory = directory
 
-    def resume(self, checkpoints: Checkpoints) -> tuple[int, dict[str, Any]]:
+    def resume(self, directory: RunDirectory, checkpoints: Checkpoints) -> int:
         """Parameters, optimiser, chains, guard, good and best parameters."""
-        step, arrays, notes = checkpoints.restore(
-            self._like, lambda _, notes: converted(notes, _Notes, "What a checkpoint notes")
-        )
-        self.state = eqx.combine(arrays, eqx.filter(self.state, eqx.is_array, inverse=True))
+        self._directory = directory
+        step, arrays, notes = checkpoints.restore(self._like, self._check)
+        self.training = eqx.combine(arrays, eqx.filter(self.training, eqx.is_array, inverse=True))
         self.seconds, self.steps_done, self._nonfinite = notes["seconds"], step, notes["nonfinite"]
         self._curve = notes.get("curve", [])
         # None becomes NaN.
-        self._recent = {name: np.asarray(rows, real_dtype(self.state.x)) for name, rows in notes["recent"].items()}
-        return step, notes
+        self._recent = {name: np.asarray(rows, real_dtype(self.training.x)) for name, rows in notes["recent"].items()}
+        return step
+
+    def _check(self, step: int, notes: Notes) -> None:
+        """Stages that are over cannot become longer."""
+        converted(notes, _Notes, "What a checkpoint notes")
+        if self._stages.later and notes.get("steps", self.total) != self.total:
+            raise UserError("a training in several stages has its steps: train on from its model instead")
+
+    def sinks(self, directory: RunDirectory, step: int) -> list[Sink]:
+        """TensorBoard and Weights & Biases, where they are asked for."""
+        found: list[Sink] = [TensorBoard(directory.tensorboard, step)] if self._amounts.tensorboard else []
+        return [*found, WeightsAndBiases(directory.path)] if self._amounts.wandb else found
 
     def _like(self, step: int) -> Any:
         """What a checkpoint of this step looks like."""
         for stage in range(self._stages.at(step) + 1):
             self._begin(stage)
-        return eqx.filter(self.state, eqx.is_array)
+        return eqx.filter(self.training, eqx.is_array)
 
     def _begin(self, stage: int) -> None:
         self._stage = stage
-        self._algorithm, self._devices, self.state = self._stages.begin(stage, self.best)
+        self._algorithm, self._devices, self.training = self._stages.begin(stage, self.best)
 
     def next_stop(self, step: int) -> int:
         """The end of the stage."""
@@ -284,23 +305,27 @@ class Training(Work):
             return advance.lower(*self._arguments(0, 0)).compile()  # type: ignore[attr-defined]
 
     def compile(self) -> None:
-        """Compile before the clock starts."""
-        self._advance = fitting(self.program())
+        """Compile before the clock starts, unless an earlier run has: a chunk of nothing."""
+        self._run(0, 0)
+
+    def _run(self, step: int, count: int) -> dict[str, Array]:
+        with self._devices.active():
+            self.training, buffers = jax.block_until_ready(self._program(*self._arguments(step, count)))
+        return buffers
 
     def _arguments(self, step: int, count: int) -> tuple[Any, ...]:
         numbers = (integer(step), integer(count))
-        return Inputs(self._algorithm, self._seed, *numbers), self.state, self.capacity
+        return Inputs(self._algorithm, self._seed, *numbers), self.training, self.capacity
 
     def advance(self, step: int, count: int) -> None:
         """Train, and keep what the progress line needs."""
         started = time.perf_counter()
-        with self._devices.active():
-            self.state, buffers = jax.block_until_ready(self._advance(*self._arguments(step, count)))
+        buffers = self._run(step, count)
         self.seconds += time.perf_counter() - started
         self.steps_done = step + count
         # Copies: a view would keep the whole buffer in memory.
         records = {name: np.asarray(buffer)[:count].copy() for name, buffer in buffers.items()}
-        if self.silent:
+        if self._silent:
             self.records.append(records)
         self._nonfinite += int(records["nonfinite"].sum())
         kept = len(next(iter(self._recent.values()), ()))
@@ -311,12 +336,12 @@ class Training(Work):
                 name: float(row[max(0, end - min(at - before, _SHOWN)) : end].mean()) for name, row in rows.items()
             }
             finite = {name: value for name, value in means.items() if math.isfinite(value)}
-            self._curve.append(finite | {"step": float(at), "rate_factor": float(self.state.guard.rate_factor)})
+            self._curve.append(finite | {"step": float(at), "rate_factor": float(self.training.guard.rate_factor)})
         self._recent = {name: row[-_SHOWN:] for name, row in rows.items()}
 
-    def metrics(self) -> dict[str, float]:
+    def figures(self) -> dict[str, float]:
         """Averages over the last steps, and what the guards have counted."""
-        guard = self.state.guard
+        guard = self.training.guard
         means = {name: float(rows.mean()) for name, rows in self._recent.items()}
         finite = {name: value for name, value in means.items() if np.isfinite(value)}
         return finite | {
@@ -326,9 +351,9 @@ class Training(Work):
             "rate_factor": float(guard.rate_factor),
         }
 
-    def status_line(self) -> str:
+    def words(self) -> str:
         """The same for people."""
-        m = self.metrics()
+        m = self.figures()
         parts = [f"{'γ' if name == 'gamma' else name} {m[name]:.3f}" for name in self._algorithm.schedules]
         parts += [f"loss {m.get('loss', float('nan')):.4g}", f"acceptance {m['acceptance']:.3f}"]
         if "tunnelling_rate" in m:
@@ -343,7 +368,7 @@ class Training(Work):
 
     def verdict(self) -> UserError | None:
         """Why training has given up, where it has."""
-        guard = self.state.guard
+        guard = self.training.guard
         ended = self.steps_done < self.total and self.steps_done == self._stages.end(self._stage)
         if ended and self._has_lost_its_signal():
             return UserError(
@@ -352,26 +377,32 @@ class Training(Work):
             )
         if not bool(guard.halted):
             return None
-        self._save_model("good")
+        saved = self._save_model("good")
         why = "the gradient was not finite" if int(guard.skipped_in_a_row) else "the acceptance collapsed"
-        kept = f"; the last good parameters are in {self._directory.model}" if self._directory.model.exists() else ""
+        kept = "" if saved is None else f"; the last good parameters are in {saved}"
         return UserError(
             f"Training stopped because {why} again and again{kept}: start anew with a lower "
             f"{Setting('learning_rate')} or a smaller {Setting('step_size')}."
         )
 
-    def checkpoint(self) -> tuple[Any, dict[str, Any]]:
+    def state(self) -> Saved:
         """The whole state, and what the metrics need: averages do not begin afresh when a run goes on."""
         recent = {
             name: [row if math.isfinite(row) else None for row in rows.tolist()] for name, rows in self._recent.items()
         }
-        notes = {"seconds": self.seconds, "recent": recent, "nonfinite": self._nonfinite, "curve": self._curve}
-        return eqx.filter(self.state, eqx.is_array), notes
+        notes = {
+            "seconds": self.seconds,
+            "recent": recent,
+            "nonfinite": self._nonfinite,
+            "curve": self._curve,
+            "steps": self.total,
+        }
+        return eqx.filter(self.training, eqx.is_array), notes
 
     def _warnings(self) -> dict[str, Any]:
         """Proposals and gradients that were not finite."""
         figures = nonfinite_figures(self._nonfinite, self.total * self._amounts.chains)
-        if skipped := int(self.state.guard.skipped):
+        if skipped := int(self.training.guard.skipped):
             warning = f"{skipped} of {self.total} updates were skipped because the gradient was not finite."
             figures["warnings"].append(warning)
         return figures
@@ -383,7 +414,7 @@ class Training(Work):
             return []
         kernel = DLHMC(self._algorithm.target, self._stages.trajectory)
         with self._devices.active():
-            before = float(_tunnelling(kernel, self.state.x, self._seed))
+            before = float(_tunnelling(kernel, self.training.x, self._seed))
         if rates.mean() > 2 * before:
             return []
         return [
@@ -391,41 +422,46 @@ class Training(Work):
             f"training in {before:.2g}. More steps, a lower γ at the beginning or networks in windows may help."
         ]
 
-    def _save_model(self, which: str) -> None:
-        if not processes.is_first() or self._stage < len(self._stages.later):
-            return  # layers of an earlier stage are not those that the description is about
-        best = float(self.state.guard.best_objective)
-        training = {
-            "steps": self.total,
-            "seconds": self.seconds,
-            "parameters": which,
-            "objective": best if np.isfinite(best) else None,
-        }
-        model.save(self._directory.model, getattr(self.state, which), self._description | {"training": training})
+    def _save_model(self, which: str) -> Path | None:
+        """Write the model; its file, where there is one."""
+        if self._directory is None or self._stage < len(self._stages.later):
+            return None  # layers of an earlier stage are not those that the description is about
+        if processes.is_first():
+            best = float(self.training.guard.best_objective)
+            training = {
+                "steps": self.total,
+                "seconds": self.seconds,
+                "parameters": which,
+                "objective": best if np.isfinite(best) else None,
+            }
+            trained = getattr(self.training, which)
+            model.save(self._directory.model, trained, self._description | {"training": training})
+        return self._directory.model
 
     @property
     def best(self) -> Trajectory:
         """The parameters with the best objective; the last ones if training was too short to tell."""
-        return self.state.best if np.isfinite(float(self.state.guard.best_objective)) else self.state.trajectory
+        return (
+            self.training.best if np.isfinite(float(self.training.guard.best_objective)) else self.training.trajectory
+        )
 
-    def finish(self, console: Console) -> ExitCode:
+    def finish(self, directory: RunDirectory | None, console: Console) -> ExitCode:
         """Write the model with the best objective, and say how to use it."""
-        m, warnings = self.metrics(), self._warnings()
-        which = "best" if np.isfinite(float(self.state.guard.best_objective)) else "trajectory"
-        last = jax.tree.leaves(eqx.filter(self.state.trajectory, eqx.is_array))
+        figures, warnings = self.figures(), self._warnings()
+        which = "best" if np.isfinite(float(self.training.guard.best_objective)) else "trajectory"
+        last = jax.tree.leaves(eqx.filter(self.training.trajectory, eqx.is_array))
         if not all(np.isfinite(np.asarray(a)).all() for a in last):
             warnings["warnings"].append("The last parameters are not finite; the model holds earlier ones.")
             which = "best" if which == "best" else "good"
         warnings["warnings"] += self._stays_in_sectors()
-        self._save_model(which)
-        saved = {
-            "seconds": self.seconds,
-            "steps": self.total,
-        }
-        write_json(self._directory.summary, m | saved | warnings, self._directory.identity())
-        path = self._directory.path
-        console.out(f"{self.status_line()}  in {self.seconds:.0f} s", highlight=False)
+        path = self._save_model(which)
+        if directory is not None:
+            write_json(directory.summary, figures | {"seconds": self.seconds, "steps": self.total} | warnings)
+        if self._silent:
+            return ExitCode.OK
+        console.out(f"{self.words()}  in {self.seconds:.0f} s", highlight=False)
         show_warnings(warnings, console)
-        console.out(f"trained model in {path}; sample with", highlight=False)
-        console.out(f"  dlhmc sample --model {path}", highlight=False)
+        if path is not None:
+            console.out(f"trained model in {path.parent}; sample with", highlight=False)
+            console.out(f"  dlhmc sample --model {path.parent}", highlight=False)
         return ExitCode.OK

@@ -20,7 +20,7 @@ from dlhmc.report.curves import read_curves
 from dlhmc.report.figures import grouped
 from dlhmc.run import processes
 from dlhmc.run.directory import RunDirectory, new_run, old_run, open_run
-from dlhmc.run.loop import PLAIN, ExecutionOptions
+from dlhmc.run.driver import PLAIN, ExecutionOptions
 from dlhmc.run.progress import format_duration
 from dlhmc.studies.study import Part, Study, StudyPlan
 from dlhmc.tables import plain

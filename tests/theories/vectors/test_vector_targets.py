@@ -15,7 +15,7 @@ from dlhmc.models.dense import DenseArchitecture
 from dlhmc.models.model import Model, describe, save
 from dlhmc.plans.sampling import SamplePlan
 from dlhmc.plans.training import TrainPlan
-from dlhmc.run.loop import ExecutionOptions
+from dlhmc.run.driver import ExecutionOptions
 from dlhmc.theories import registry
 
 # The annealing begins so low that plain HMC crosses, and training keeps what it learns there.

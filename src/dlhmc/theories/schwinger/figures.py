@@ -11,7 +11,7 @@ from dlhmc.report.figures import Figures
 from dlhmc.report.page import Block, Picture
 from dlhmc.report.plots import BLACK, BLUE, GREY, VERMILION, add_legend, mark, mathtext, panels
 from dlhmc.report.sampling import SampledRun
-from dlhmc.run.summary import shown_mean
+from dlhmc.run.show import shown_mean
 from dlhmc.settings import picked
 from dlhmc.theories.schwinger.theory import SchwingerSettings
 
@@ -61,7 +61,7 @@ class SchwingerFigures(Figures):
         """M_π/g against (m − m_c)/g, with g = 1/√β, beside the continuum."""
         points = []
         for run in runs:
-            described, derived = run.history.attributes, run.summary.get("derived", {})
+            described, derived = run.measured.attributes, run.summary.get("derived", {})
             critical, mass = critical_mass(float(described["beta"])), derived.get("pion_mass")
             if critical is not None and mass is not None and mass["error"] is not None:
                 scale = float(described["beta"]) ** 0.5

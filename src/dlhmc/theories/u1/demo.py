@@ -14,7 +14,7 @@ from dlhmc.plans.training import TrainPlan
 from dlhmc.report.page import save
 from dlhmc.report.plots import draw_histories
 from dlhmc.run.directory import RunDirectory, read_json
-from dlhmc.run.summary import shown_mean, shown_time
+from dlhmc.run.show import shown_mean, shown_time
 from dlhmc.settings import merged
 from dlhmc.theories.u1.figures import Q_Z, in_words
 from dlhmc.theories.u1.theory import U1Settings, U1Theory
@@ -48,7 +48,7 @@ def demo(out: Path, trajectories: int, steps: int, console: Console, settings: U
         work, code = plan.run(directory.path, console, show_results=False)
         if code is not ExitCode.OK:
             return code
-        summaries[label] = read_json(directory.summary, directory.identity())
+        summaries[label] = read_json(directory.summary)
         chains[label] = np.asarray(work.history.array("charge")[:, 0])
     console.print(_table(summaries, where))
     console.print("networks: HMC before training; that there is a way out of a sector they found by themselves")
