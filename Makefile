@@ -17,7 +17,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 KILLS ?= 100
 INPUTS ?= 10000
 
-.PHONY: help demo test test-all test-readers torture fuzz damage verify calibrate soak docs lint format bench clean
+.PHONY: help demo test test-all test-readers torture fuzz verify calibrate soak docs lint format bench clean
 help:
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
@@ -56,9 +56,6 @@ torture: $(READY)  ## kill -9 KILLS runs (or for MINUTES), resume, compare bit b
 
 fuzz: $(READY)  ## INPUTS mutated files for everything that loads one
 	@$(BIN)/python scripts/fuzz.py --inputs $(INPUTS) --seed $(or $(SEED),1)
-
-damage: $(READY)  ## every file of a run damaged in turn
-	@$(BIN)/python scripts/damage.py
 
 $(VENV)/.docs: $(READY)
 	@$(BIN)/pip install --quiet --editable '.[dev,docs]'

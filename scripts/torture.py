@@ -22,6 +22,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import zarr
@@ -207,10 +208,16 @@ def figures(path: Path) -> list[dict[str, object]]:
     """The tables of a file without what a clock has measured, and of sampling's metrics the steps alone."""
     text = path.read_text(encoding="utf-8")
     tables = [json.loads(line) for line in (text.splitlines() if path.suffix == ".jsonl" else [text])]
-    clocked = ("second", "sha256")  # the SHA-256 is that of times, too
     if path.suffix == ".jsonl" and (path.parent / "history.zarr").exists():
         return [{"step": table["step"]} for table in tables]
-    return [{key: value for key, value in table.items() if not any(c in key for c in clocked)} for table in tables]
+    return [timeless(table) for table in tables]
+
+
+def timeless(table: Any) -> Any:
+    """Without times and speeds."""
+    if not isinstance(table, dict):
+        return table
+    return {key: timeless(value) for key, value in table.items() if "second" not in key}
 
 
 def report(counts: Mapping[str, int]) -> str:

@@ -1,9 +1,7 @@
-"""Short versions of `make torture`, `make fuzz` and `make damage`."""
+"""Short versions of `make torture` and `make fuzz`."""
 
-import collections
-from pathlib import Path
+import time
 
-import damage
 import fuzz
 import pytest
 import torture
@@ -18,39 +16,25 @@ def test_killed_runs_end_as_if_they_had_not_been(tmp_path):
 
 
 @pytest.mark.slow
-def test_mutated_files_are_refused_with_a_sentence(tmp_path, capsys):
-    counts = fuzz.fuzz(tmp_path, inputs=200, seed=2)
+def test_damaged_files_are_refused_with_a_sentence(tmp_path, capsys):
+    counts = fuzz.fuzz(fuzz.subjects(tmp_path), inputs=200, seed=2)
     assert counts["wrong"] == 0, capsys.readouterr().out
-    assert counts["model: refused"] > 10
+    assert counts["training: refused"] > 10
 
 
 def test_the_fuzzer_sees_what_it_looks_for(tmp_path, capsys):
-    """A loader that reads elsewhere, crashes, writes, or does not notice, is found out."""
+    """A loader that crashes, writes, or does not notice, is found out."""
     file = tmp_path / "number.txt"
-    file.write_text("7")
+    file.write_text("7" * 1000)
     reads = {
-        "elsewhere": lambda: Path("/etc/hostname").read_text(),
-        "crashes": lambda: 1 // (file.read_text() == "7"),
-        "writes": lambda: file.with_name("a").write_text("7"),
-        "does not notice": file.read_text,
-        "fine": lambda: 7,
+        "crashes": lambda _: 1 // (file.exists() and file.read_text() == "7" * 1000),
+        "writes": lambda _: (tmp_path / f"{time.monotonic_ns()}").write_text("7"),
+        "does not notice": lambda _: file.exists() and file.read_bytes(),
+        "fine": lambda _: 7,
     }
-    subject = fuzz.Subject("number", file, reads, fuzz.bytes_changed)
-    file.write_text("8")
-    found = fuzz.judge(subject, tmp_path, collections.Counter(), accident=True)
-    assert [trouble.partition(":")[0] for trouble in found] == ["elsewhere", "crashes", "writes", "does not notice"]
-    subject.restore()
-    assert file.read_text() == "7"
-
-
-def test_damaged_files_give_no_wrong_numbers(tmp_path, capsys):
-    before = damage.sampling_runs(tmp_path)
-    one, other = tmp_path / "one", tmp_path / "other"
-    files = sorted(file for file in one.rglob("*") if file.is_file() and file.name != ".lock")
-    counts = collections.Counter()
-    commands = {name: damage.COMMANDS["sample"][name] for name in ("summary", "report", "load")}
-    for index, kind in enumerate(damage.DAMAGES):
-        damage.harm(one, other, files[index :: 2 * len(damage.DAMAGES)], [kind], commands, before, counts)
-    assert counts["wrong"] == 0, capsys.readouterr().out
-    assert counts["summary: refused"] > 0
-    assert counts["damaged files"] > 5
+    subject = fuzz.Subject("number", tmp_path, [file], reads, guarded=lambda _: True)
+    counts = fuzz.fuzz([subject], 1)
+    assert counts["wrong"] == 3
+    printed = capsys.readouterr().out
+    assert all(f"number, {name}, " in printed for name in ("crashes", "writes", "does not notice"))
+    assert file.read_text() == "7" * 1000

@@ -22,7 +22,7 @@ from dlhmc.errors import ExitCode
 from dlhmc.models import model as models
 from dlhmc.models.dense import DenseArchitecture
 from dlhmc.plans.comparing import ComparePlan
-from dlhmc.run.directory import RunDirectory, read_json
+from dlhmc.run.directory import read_json
 from dlhmc.run.driver import ExecutionOptions
 from dlhmc.settings import read_table, to_toml
 from dlhmc.statistics import integrated_autocorrelation_time
@@ -54,7 +54,7 @@ def finished(untrained, tmp_path_factory):
     output = io.StringIO()
     plan = ComparePlan.from_table(table | {"budget": 3600.0})
     assert plan.run(path, Console(file=output, width=120))[1] == ExitCode.OK
-    return path, read_json(path / "results.json", RunDirectory(path).identity()), output.getvalue()
+    return path, read_json(path / "results.json"), output.getvalue()
 
 
 def entries(results):

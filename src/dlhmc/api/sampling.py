@@ -105,7 +105,7 @@ def sample(
     work, code = sampling.sample(sampler, amounts, place, console, options, show_results=False)
     result = Samples(dataset(work.so_far)) if work.measured else None
     if code == ExitCode.ALARM and result is not None:
-        warnings.warn(" ".join(result.summary()["alarms"]), stacklevel=2)
+        warnings.warn(" ".join(work.so_far.alarms()), stacklevel=2)
     if result is None and code == ExitCode.TIME_OVER:
         raise UserError("The time limit came before the first measurement: give the run more time.")
     return cast(Samples, conclude(result, code, f"{work.measured} of {trajectories} trajectories", out))

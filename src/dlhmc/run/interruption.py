@@ -35,7 +35,7 @@ class Interruption:
 
     def handle(self, number: int, _: FrameType | None) -> None:
         """Note the signal; whoever works in a session stops at once by a second one, and goes on there."""
-        if self.signal is not None and number == signal.SIGINT:
+        if self.signal is not None and number == signal.SIGINT and _in_session():
             raise KeyboardInterrupt
         self.signal = number
 

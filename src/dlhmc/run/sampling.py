@@ -28,7 +28,7 @@ from dlhmc.run.describe import checksum, describe_kernel
 from dlhmc.run.devices import Devices, own_part
 from dlhmc.run.directory import Place, RunDirectory, open_run, run_directory, versions, write_json
 from dlhmc.run.driver import PLAIN, ExecutionOptions, Work, execute
-from dlhmc.run.engine import TARGET_ONLY, Carry, Measurements, Schedule, advance, begin, diagnostics
+from dlhmc.run.engine import TARGET_ONLY, Carry, Measurements, Schedule, advance, begin
 from dlhmc.run.history import History, InMemory, OnDisk
 from dlhmc.run.monitor import Monitor
 from dlhmc.run.needs import find_needs, in_bytes, require_room, show_needs
@@ -328,11 +328,10 @@ class Sampling(Work):
 
     def _attributes(self) -> dict[str, Any]:
         """All that one needs to read the history without the program that made it."""
-        kernel, amounts = self.sampler.kernel, self._amounts
-        _, info = eqx.filter_eval_shape(lambda k, s: k.step(jax.random.key(0), s), self._kernel, self.carry.state)
-        measured = self.sampler.measured
+        kernel, amounts, measured = self.sampler.kernel, self._amounts, self.sampler.measured
         occasional = [name for name in self.carry.held if name not in TEMPERATURE]
-        recorded = (*eqx.filter_eval_shape(diagnostics, info), *(TEMPERATURE if measured.temperature else ()))
+        observables = eqx.filter_eval_shape(kernel.target.observables, self.carry.state.x)
+        diagnostics = self.rows().keys() - {*observables, *measured.always, *occasional}
         what = describe_kernel(kernel) if self.sampler.what is None else dict(self.sampler.what)
         return what | {
             "leapfrog_steps": kernel.leapfrog_steps,
@@ -342,7 +341,7 @@ class Sampling(Work):
             "quantities": Quantities.of(self.sampler.target, measured.always, occasional).to_json(),
             "temperature_every": amounts.temperature_every,
             "notes": json.dumps(dict(self.sampler.notes)),
-            "diagnostics": json.dumps(sorted(recorded)),
+            "diagnostics": json.dumps(sorted(diagnostics)),
             "versions": json.dumps(versions()),
         }
 
@@ -447,6 +446,10 @@ class Sampling(Work):
 
     def finish(self, directory: RunDirectory | None, console: Console) -> ExitCode:
         """Show the table, and write it to summary.json."""
+        if directory is None and not self._show_results:  # whoever wants to know more asks for it
+            alarms = self.so_far.alarms()
+            show_alarms({"alarms": alarms}, console)
+            return ExitCode.ALARM if alarms else ExitCode.OK
         summary = self.so_far.summary()
         if directory is not None:
             write_json(directory.summary, summary)

@@ -207,6 +207,11 @@ class Measured:
             summary["warnings"] += theory.warnings(histories)
         return summary
 
+    def alarms(self) -> list[str]:
+        """What says that a run is wrong."""
+        found: list[str] = self._of_run({})["alarms"]
+        return found
+
     def describe(self) -> dict[str, Any]:
         """What ran, and how much of it."""
         what = {

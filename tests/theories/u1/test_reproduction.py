@@ -134,7 +134,7 @@ def test_damaged_results_are_named(finished, tmp_path, capsys):
     broken.mkdir()
     for name in ("config.toml", "manifest.json"):
         (broken / name).write_bytes((finished[0] / "compare-b2" / name).read_bytes())
-    write_json(broken / "results.json", {"lattice": [4, 4], "entries": [{"name": 3}]}, RunDirectory(broken).identity())
+    write_json(broken / "results.json", {"lattice": [4, 4], "entries": [{"name": 3}]})
     for command in ("report", "summary"):
         assert cli.run([command, str(broken)]) == ExitCode.BAD_INPUT
         assert "results.json is damaged or of another version" in capsys.readouterr().err
