@@ -28,7 +28,7 @@ $(READY): pyproject.toml constraints.txt
 	@$(BIN)/pip install --quiet --editable '.[dev]'
 	@touch $@
 
-demo: $(READY)  ## watch frozen topology thaw (under two minutes)
+demo: $(READY)  ## HMC freezes, networks learn to tunnel (about a minute)
 	@$(BIN)/dlhmc demo
 
 # Statistical tests with XLA's own options, as users have them; the others with those of tests/conftest.py, to save time.
