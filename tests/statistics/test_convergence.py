@@ -44,6 +44,12 @@ def test_long_series_are_thinned(monkeypatch: pytest.MonkeyPatch) -> None:
     assert convergence(series) == convergence(series[::3])
 
 
+def test_short_series_of_many_chains_keep_four_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    series = np.random.default_rng(8).normal(size=(9, 6))
+    monkeypatch.setattr(sys.modules[convergence.__module__], "MOST_SAMPLES", 10)
+    assert convergence(series) == convergence(series[::2])
+
+
 def test_good_chains() -> None:
     # For 16 halves of 1000 white samples R̂ − 1 is (χ²/ν − 1)/2000, ν = 15: 1.01 is never reached by chance.
     noise = np.random.default_rng(0).normal(size=(2000, 8))
@@ -82,8 +88,8 @@ def test_frozen_chains_are_infinitely_far_from_convergence(charges: list[float])
 
 
 def test_two_valued_series_folds_to_a_constant() -> None:
-    signs = np.random.default_rng(3).choice([-1.0, 1.0], size=(999, 4))
-    signs[0] = -signs[1]
+    signs = np.random.default_rng(3).permutation(np.repeat([-1.0, 1.0], 2000)).reshape(1000, 4)
+    assert np.median(signs) == 0
     assert split_rhat(signs) < 1.01
 
 
@@ -99,3 +105,4 @@ def test_effective_sample_size_of_white_noise() -> None:
     noise = np.random.default_rng(4).normal(size=(2000, 8))
     assert effective_sample_size(noise) == pytest.approx(16000, rel=0.15)
     assert effective_sample_size(noise[:, 0]) == pytest.approx(2000, rel=0.4)
+    assert effective_sample_size(1 + noise, 0.0) < 100  # about a mean that it does not have

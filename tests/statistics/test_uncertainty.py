@@ -6,7 +6,15 @@ import pytest
 from numpy.typing import NDArray
 from scipy.signal import lfilter
 
-from dlhmc.statistics import ChainEstimate, Estimate, format_uncertainty, gamma_method, mean_and_error, ratio_and_error
+from dlhmc.statistics import (
+    ChainEstimate,
+    Estimate,
+    format_uncertainty,
+    gamma_method,
+    mean_and_error,
+    ratio_and_error,
+    split_rhat,
+)
 from dlhmc.statistics.uncertainty import independent_sector_changes
 
 with warnings.catch_warnings():
@@ -249,3 +257,33 @@ def test_ratio_of_frozen_series_and_bad_input() -> None:
         ratio_and_error(np.ones(50), np.tile([-1.0, 1.0], 25))
     with pytest.raises(ValueError, match="shapes"):
         ratio_and_error(np.ones(50), np.ones(49))
+
+
+def test_chains_in_equilibrium_that_disagree_have_the_error_of_their_spread() -> None:
+    """χ² = 40 of seven degrees of freedom: p = 1e-6."""
+    noise = np.random.default_rng(11).normal(size=(1000, 8))
+    noise -= noise.mean(axis=0)
+    offsets = np.arange(8) - 3.5
+    series = noise + offsets * np.sqrt(40 / 7) * gamma_method(noise).error / (offsets.std(ddof=1) / np.sqrt(8))
+    spread = series.mean(axis=0).std(ddof=1) / np.sqrt(8)
+    assert spread > 2 * gamma_method(series).error
+    assert mean_and_error(series, equilibrium_start=True).error == pytest.approx(spread)
+
+
+def test_a_few_excursions_give_no_error_though_chains_agree() -> None:
+    series = np.zeros((1000, 2))
+    series[[100, 600]] = 1.0
+    assert split_rhat(series) < 1.05
+    assert mean_and_error(series).error == math.inf
+
+
+def test_chains_are_laid_end_to_start() -> None:
+    sectors = np.zeros((1000, 2))
+    sectors[500:, 0] = sectors[:, 1] = 1
+    assert independent_sector_changes(sectors, math.inf, equilibrium_start=True) == 0
+    assert independent_sector_changes(sectors[:, ::-1], math.inf, equilibrium_start=True) == 1
+
+
+def test_a_jump_counts_as_its_square() -> None:
+    """Of 99 jumps by 2, with the variance 1: 4·99/8."""
+    assert independent_sector_changes(np.tile(np.repeat([0, 2], 10), 50), 0.5) == 49
