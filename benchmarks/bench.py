@@ -27,10 +27,10 @@ from dlhmc.kernels import DLHMC, HMC, Exact, Kernel
 from dlhmc.numerics import trig
 from dlhmc.run.sampling import Sampler
 from dlhmc.run.settings import SampleAmounts
-from dlhmc.targets.contract import ExactDraws
+from dlhmc.targets.contract import ExactDraws, Target
 from dlhmc.theories.gauge.architectures import LocalArchitecture
+from dlhmc.theories.gauge.field import U1
 from dlhmc.theories.u1.hits import InstantonHits
-from dlhmc.theories.u1.wilson import U1
 
 LATTICE = (16, 16)
 BETA = 7.0
@@ -166,11 +166,11 @@ def _ours(kernel: Kernel, chains: int, trajectories: int) -> Contestant:
     return Contestant(sampling_chunk(Sampler(kernel), amounts), trajectories * STEPS)
 
 
-def _bare(target: U1, x: Links, steps: int) -> Contestant:
+def _bare(target: Target, x: Links, steps: int) -> Contestant:
     """Kicks and drifts and nothing else."""
 
     @eqx.filter_jit
-    def run(target: U1, x: Links, v: Links) -> tuple[Links, Links]:
+    def run(target: Target, x: Links, v: Links) -> tuple[Links, Links]:
         def step(carry: tuple[Links, Links], _: None) -> tuple[tuple[Links, Links], None]:
             x, v = carry
             v = v - STEP_SIZE * target.force(x)

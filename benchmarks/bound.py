@@ -8,9 +8,9 @@ import numpy as np
 
 import dlhmc
 from dlhmc.geometry.torus import wrap_angle
+from dlhmc.lattice.loops import plaquettes
 from dlhmc.models.model import Model
-from dlhmc.targets.windows import Windows
-from dlhmc.theories.u1.links import plaquettes
+from dlhmc.targets.windows import Windows, windowed
 
 SIDES, CHAINS = (16, 16), 2048
 
@@ -36,7 +36,8 @@ def reached(beta: float, model: str, seed: int = 1) -> tuple[int, float]:
     x = target.exact_draws().draw(draw_key, CHAINS, jnp.dtype(jnp.float32))
 
     def sector(window, x):
-        cells = wrap_angle(plaquettes(window.embed(x))).reshape(-1, x.shape[-1])[window.cells]
+        action = windowed(window)
+        cells = wrap_angle(plaquettes(action.embed(x))).reshape(-1, x.shape[-1])[action.cells()]
         return jnp.sum(cells, axis=0)
 
     def changed(key, window, x):

@@ -13,6 +13,8 @@ from benchmarks.stopwatch import Contestant, fastest
 from dlhmc import tables
 from dlhmc.api.building import build_trajectory
 from dlhmc.kernels import DLHMC, HMC, Kernel
+from dlhmc.targets import Target
+from dlhmc.theories.gauge.known import FERMIONS
 from dlhmc.theories.schwinger.schwinger import Schwinger
 
 SIDES = (8, 16, 24, 32)
@@ -34,15 +36,16 @@ def measure(rounds: int, console: Console, sides: tuple[int, ...] = SIDES) -> di
     for side in sides:
         with console.status(f"measuring fermions on {side}×{side} …"):
             target = Schwinger((side, side), BETA, MASS)
-            learned = DLHMC(target, build_trajectory(target, "local"))
+            learned = DLHMC.of(target, build_trajectory(target, "local"))
             kernels: dict[str, Kernel] = {"HMC": HMC(target, STEP_SIZE, STEPS), "proposal": learned}
             for name, cost in _costs(target, kernels, rounds).items():
                 found[name][side] = cost
     return found
 
 
-def _costs(target: Schwinger, kernels: dict[str, Kernel], rounds: int) -> dict[str, Cost]:
-    x = eqx.filter_jit(target.approximate_draws().draw)(jax.random.key(0), CHAINS, jnp.dtype(jnp.float32))
+def _costs(target: Target, kernels: dict[str, Kernel], rounds: int) -> dict[str, Cost]:
+    draws: Any = target.known.approximate_draws(target)
+    x = eqx.filter_jit(draws.draw)(jax.random.key(0), CHAINS, jnp.dtype(jnp.float32))
     steps, contestants = {}, {}
     for name, kernel in kernels.items():
         step = eqx.filter_jit(lambda kernel, state: kernel.step(jax.random.key(1), state))
@@ -80,7 +83,7 @@ def report(found: dict[str, dict[int, Cost]], rounds: int) -> str:
     return f"""## Dynamical fermions
 
 The Schwinger model at β = {BETA:g}, m = {MASS:g}, float32, {CHAINS} chains, numbers of one chain: an HMC trajectory of
-{STEPS} steps of {STEP_SIZE:g}, each with {Schwinger.inner_steps} of the gauge force, and one of networks in
+{STEPS} steps of {STEP_SIZE:g}, each with {FERMIONS.inner_steps} of the gauge force, and one of networks in
 windows with its determinant in double precision. CPU time, the fastest of {rounds} rounds; applications of Â or Â†,
 all of them; the memory of the compiled step beside its state.
 

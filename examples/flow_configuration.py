@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 import dlhmc
+from dlhmc.geometry import UnitaryMatrices
 from dlhmc.io import Configuration, read, write
 from dlhmc.theories.gauge.flow import Flowed, charge_density, field_strengths, flow
 
@@ -52,7 +53,7 @@ def make(path: Path, sides: tuple[int, ...], beta: float, sweeps: int, seed: int
 
 def smooth(configuration: Configuration, flow_time: float, points: int = 32) -> Smoothed:
     """Flow a configuration."""
-    geometry = dlhmc.wilson(f"su{configuration.colors}", configuration.lattice, beta=1.0).geometry
+    geometry = UnitaryMatrices(configuration.colors, True, (len(configuration.lattice), *configuration.lattice))
     x = jnp.asarray(np.moveaxis(configuration.links, (-2, -1), (0, 1))[..., None], jnp.complex64)
 
     @jax.jit

@@ -10,88 +10,71 @@ It trains a sampler and prints it beside HMC; --help lists the sizes.
 """
 
 import argparse
-from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from collections.abc import Sequence
 
-import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, ArrayLike, Float, Key
+from jaxtyping import Array, Float, Key
 
 import dlhmc
-from dlhmc.geometry import Field, FlatSpace, Geometry, PerChain, sum_sites
-from dlhmc.names import Start
-from dlhmc.numerics import rng
+from dlhmc.geometry import Field, FlatSpace, Geometry, PerChain
 from dlhmc.testing import check_loss, check_target
 
 
-class Phi4(dlhmc.Target):
-    """p(φ) ∝ e^{−γ S(φ)} on a periodic lattice, with fields φ[i, j, chain]."""
+class Phi4Action(dlhmc.Action):
+    """S(φ) of fields φ[i, j, chain] on a periodic lattice."""
 
-    moments: ClassVar[Mapping[str, dlhmc.Moment]] = {
-        "magnetisation": dlhmc.Moment("magnetisation"),
-        "magnetisation_squared": dlhmc.Moment("magnetisation", 2),
-        "energy": dlhmc.Moment("energy"),
-    }
-    # Not M alone: a sampler that only learns to change its sign would look perfect.
-    slow: ClassVar[Mapping[str, float | None]] = {"magnetisation": 0.0, "absolute_magnetisation": None}
-
-    couplings: ClassVar[tuple[str, ...]] = ("gamma", "kappa")
-
-    lattice: tuple[int, int] = eqx.field(static=True)
     kappa: Float[Array, ""]
     lam: Float[Array, ""]
-    gamma: Float[Array, ""]
 
-    def __init__(self, lattice: tuple[int, int], kappa: ArrayLike, lam: ArrayLike, gamma: ArrayLike = 1.0) -> None:
-        self.lattice = lattice
-        self.kappa, self.lam, self.gamma = (jnp.asarray(value, float) for value in (kappa, lam, gamma))
-
-    @property
-    def geometry(self) -> FlatSpace:
-        """One number for each site."""
-        return FlatSpace(self.lattice)
-
-    def local_action(self, x: Field) -> Field:
-        """The terms of each site; each link belongs to the site it starts from."""
-        kappa, lam, gamma = (c.astype(x.dtype) for c in (self.kappa, self.lam, self.gamma))
+    def terms(self, x: Field) -> Field:
+        """Those of each site; each link belongs to the site it starts from."""
+        kappa, lam = self.kappa.astype(x.dtype), self.lam.astype(x.dtype)
         neighbours = jnp.roll(x, -1, axis=0) + jnp.roll(x, -1, axis=1)
         square = x * x
-        return gamma * (-2 * kappa * x * neighbours + square + lam * (square - 1) ** 2)
+        return -2 * kappa * x * neighbours + square + lam * (square - 1) ** 2
 
-    def force(self, x: Field) -> Field:
+    def force(self, geometry: Geometry, x: Field) -> Field:
         """∂S/∂φ, faster than by autodiff."""
-        kappa, lam, gamma = (c.astype(x.dtype) for c in (self.kappa, self.lam, self.gamma))
+        kappa, lam = self.kappa.astype(x.dtype), self.lam.astype(x.dtype)
         neighbours = sum(jnp.roll(x, shift, axis) for axis in (0, 1) for shift in (-1, 1))
-        return gamma * (-2 * kappa * neighbours + 2 * x + 4 * lam * x * (x * x - 1))
+        return -2 * kappa * neighbours + 2 * x + 4 * lam * x * (x * x - 1)
 
-    def magnetisation(self, x: Field) -> PerChain:
-        """M = (1/V) Σ_x φ_x."""
-        return jnp.mean(x, axis=(0, 1))
 
-    def observables(self, x: Field) -> dict[str, PerChain]:
-        """Magnetisation, its absolute value, and action per site."""
-        energy = sum_sites(self.local_action(x)) / (self.lattice[0] * self.lattice[1])
-        m = self.magnetisation(x)
-        return {"magnetisation": m, "absolute_magnetisation": jnp.abs(m), "energy": energy}
+def magnetisation(x: Field) -> PerChain:
+    """M = (1/V) Σ_x φ_x."""
+    return jnp.mean(x, axis=(0, 1))
 
-    def start(self, key: Key[Array, ""], kind: Start, chains: int, dtype: jnp.dtype) -> Field:
-        """Hot: independent normal fields; cold: all fields 1."""
-        shape = (*self.shape, chains)
-        return rng.normal(key, shape, dtype) if kind == "hot" else jnp.ones(shape, dtype)
 
-    def symmetries(self) -> dict[str, dlhmc.Symmetry]:
-        """Translations, reflections, and φ → −φ."""
-        return {
-            "translation": dlhmc.Symmetry(lambda _, x: jnp.roll(x, (1, 1), axis=(0, 1))),
-            "reflection": dlhmc.Symmetry(lambda _, x: x[::-1]),
-            "change of sign": dlhmc.Symmetry(lambda _, x: -x, frozenset({"magnetisation"})),
-        }
+def observe(x: Field) -> dict[str, PerChain]:
+    """Magnetisation, and its absolute value."""
+    m = magnetisation(x)
+    return {"magnetisation": m, "absolute_magnetisation": jnp.abs(m)}
+
+
+KNOWN = dlhmc.Known(
+    moments={
+        "magnetisation": dlhmc.Moment("magnetisation"),
+        "magnetisation_squared": dlhmc.Moment("magnetisation", 2),
+    },
+    # Not M alone: a sampler that only learns to change its sign would look perfect.
+    slow=lambda target: {"magnetisation": 0.0, "absolute_magnetisation": None},
+    symmetries=lambda target: {
+        "translation": dlhmc.Symmetry(lambda _, x: jnp.roll(x, (1, 1), axis=(0, 1))),
+        "reflection": dlhmc.Symmetry(lambda _, x: x[::-1]),
+        "change of sign": dlhmc.Symmetry(lambda _, x: -x, frozenset({"magnetisation"})),
+    },
+)
+
+
+def phi4(lattice: tuple[int, int], kappa: float, lam: float) -> dlhmc.Target:
+    """The target: one number for each site, this action, and what is measured and known."""
+    action = Phi4Action(jnp.asarray(kappa, float), jnp.asarray(lam, float))
+    return dlhmc.Target(FlatSpace(lattice), [action], observe, KNOWN)
 
 
 def magnetisation_loss(target: dlhmc.Target, transition: dlhmc.Transition) -> PerChain:
     """−A·(M(φ′) − M(φ))²: the paper's loss with the magnetisation in the place of the charge."""
-    assert isinstance(target, Phi4)  # noqa: S101 for the type checker
-    jump = target.magnetisation(transition.x_new) - target.magnetisation(transition.x)
+    jump = magnetisation(transition.x_new) - magnetisation(transition.x)
     return -transition.acceptance * jump * jump
 
 
@@ -142,7 +125,7 @@ def main(arguments: Sequence[str] | None = None) -> dlhmc.Comparison:
     parser.add_argument("--out", default=None, help="new directory for tables and histories")
     options = parser.parse_args(arguments)
 
-    target = Phi4((options.side, options.side), options.kappa, options.lam)
+    target = phi4((options.side, options.side), options.kappa, options.lam)
     check_target(target)
     check_loss(magnetisation_loss, target)
 

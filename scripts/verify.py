@@ -13,6 +13,7 @@ it takes; more rounds with new seeds follow while there is time. Exit code 1 if 
 """
 
 import argparse
+import math
 import sys
 import time
 from collections.abc import Callable
@@ -33,13 +34,14 @@ from dlhmc.kernels import DLHMC, HMC, Alternating, Exact, Info, Kernel, State
 from dlhmc.kernels.integrators import INTEGRATORS
 from dlhmc.layers import Trajectory
 from dlhmc.targets import Target
+from dlhmc.targets.contract import known_functions
 from dlhmc.targets.temperature import CURVATURE, SLOPE, slope_and_curvature
 from dlhmc.testing import check_ranks, check_stationarity, holm
 from dlhmc.testing.stationarity import p_value_of_means
 from dlhmc.theories import registry
-from dlhmc.theories.gauge.wilson import wilson
+from dlhmc.theories.gauge.field import U1, wilson
+from dlhmc.theories.gauge.known import charge
 from dlhmc.theories.u1.hits import InstantonHits
-from dlhmc.theories.u1.wilson import U1
 from dlhmc.theories.vectors.funnel import Funnel
 from dlhmc.theories.vectors.gaussian import Gaussian, correlated_gaussian
 from dlhmc.theories.vectors.mixture import GaussianMixture
@@ -66,7 +68,7 @@ class Stay(Kernel):
 
 def hmc(target: U1, integrator: str = "leapfrog") -> HMC:
     """Steps so large that accept/reject matters."""
-    unit = 1.2 / float(target.beta) ** 0.5 / target.volume**0.25
+    unit = 1.2 / float(target.actions[0].coefficient) ** 0.5 / math.prod(target.geometry.elements[1:]) ** 0.25
     return HMC(target, *((unit, 5) if integrator == "leapfrog" else (1.7 * unit, 3)), INTEGRATORS[integrator])
 
 
@@ -88,7 +90,7 @@ def random(trajectory: Trajectory, scale: float, seed: int) -> Trajectory:
 
 def trained(target: Target, trajectory: Trajectory, steps: int, seed: int) -> Trajectory:
     """As so many steps of training leave it."""
-    algorithm = Algorithm(target, {}, registry.loss_for(target, None)[1].function, optax.adam(3e-3))
+    algorithm = Algorithm(target, None, registry.loss_for(target, None)[1].function, optax.adam(3e-3))
     dtype = jnp.dtype(jnp.result_type(float))
     x = jax.jit(lambda draws, key: draws.draw(key, 64, dtype))(target.exact_draws(), jax.random.key(seed))
     return train(algorithm, trajectory, x, steps=steps, seed=seed)[0].trajectory
@@ -204,8 +206,8 @@ def charge_of_exact_draws(seed: int) -> dict[str, float]:
     def total(draws: object, key: Array, number: Array) -> Array:
         def add(index: Array, so_far: Array) -> Array:
             x = draws.draw(jax.random.fold_in(key, index), _CHAINS_OF_CHARGE, jnp.dtype(jnp.float32))
-            charge = target.charge(x).astype(jnp.int32)
-            return so_far + jnp.stack([jnp.sum(charge**2), jnp.sum(charge**4)])
+            sector = charge(x).astype(jnp.int32)
+            return so_far + jnp.stack([jnp.sum(sector**2), jnp.sum(sector**4)])
 
         return jax.lax.fori_loop(0, number, add, jnp.zeros(2, jnp.int32))
 
@@ -246,7 +248,7 @@ def walked(kernel: Kernel, steps: int, chains: int, seed: int, function: Callabl
         state, info = jax.lax.scan(step, kernel.init(x), jax.random.split(run_key, steps))
         return function(last_key, x, state.x), jnp.mean(info.acceptance)
 
-    draws = target.exact_draws() or target.approximate_draws()
+    draws = target.exact_draws() or target.known.approximate_draws(target)
     found, acceptance = walk(draws, kernel, jax.random.key(seed))
     return np.asarray(found, np.float64), float(acceptance)
 
@@ -272,7 +274,7 @@ def verify_case(case: Case, seed: int) -> tuple[dict[str, float], float]:
     """P-values of the tests, and the acceptance."""
     with jax.enable_x64(case.float64):
         kernel = case.make(seed)
-        size = int(np.prod(kernel.target.shape))
+        size = int(np.prod(kernel.target.geometry.shape))
         # Odd: then every chain draws its own direction, and chains are independent.
         chains = min(200_000, _WORK // size) | 1
         if case.test == "temperature":
@@ -282,7 +284,7 @@ def verify_case(case: Case, seed: int) -> tuple[dict[str, float], float]:
             p_value, acceptance = keeps_means(kernel, 10, chains, seed, correlations)
             return {"means": p_value}, acceptance
         if kernel.target.exact_draws() is None:
-            functions = lambda x: jnp.stack([*kernel.target.test_functions(x).values()])  # noqa: E731
+            functions = lambda x: jnp.stack([*known_functions(kernel.target, x).values()])  # noqa: E731
             p_value, acceptance = keeps_means(kernel, 10, chains, seed, functions)
             return {"means": p_value}, acceptance
         stationarity = check_stationarity(kernel, steps=10, chains=chains, seed=seed)

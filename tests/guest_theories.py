@@ -6,7 +6,6 @@ exact draws.
 """
 
 import dataclasses
-from collections.abc import Mapping
 from typing import ClassVar
 
 import equinox as eqx
@@ -16,42 +15,36 @@ import numpy as np
 from jaxtyping import Array, Float
 from scipy.special import ive
 
+from dlhmc.actions import Action, PlaquetteFunction
 from dlhmc.geometry import Geometry
 from dlhmc.numerics import rng
 from dlhmc.settings import Positive
-from dlhmc.targets import Moment, Symmetry, Target
+from dlhmc.targets import Known, Moment, Symmetry, Target
 from dlhmc.theories.contract import TargetSettings, Theory
-from dlhmc.theories.u1.plaquette_action import PlaquetteAction
+from dlhmc.theories.gauge.field import GaugeField
 from dlhmc.theories.u1.theory import Hits, HmcWithHits
 
 # Images of the Gaussian that count at any coupling above a half.
 _IMAGES = np.arange(-4, 5)
 
 
-class Villain(PlaquetteAction):
-    """s(x) = −γ log Σ_n e^{−β(x + 2πn)²/2}."""
+class VillainAction(PlaquetteFunction):
+    """s(x) = −log Σ_n e^{−β(x + 2πn)²/2}."""
 
-    couplings: ClassVar[tuple[str, ...]] = ("gamma", "beta")
-
-    lattice: tuple[int, int] = eqx.field(static=True)
     beta: Float[Array, ""]
-    gamma: Float[Array, ""]
 
-    def __init__(self, lattice, beta, gamma=1.0):
-        self.lattice = lattice
-        self.beta, self.gamma = (jnp.asarray(value, float) for value in (beta, gamma))
-
-    def resized(self, sides):
-        """On another lattice."""
-        return Villain(tuple(sides), self.beta, self.gamma)
-
-    def plaquette_action(self, angles):
-        """−γ log of the sum over images of a Gaussian."""
+    def function(self, angles):
+        """−log of the sum over images of a Gaussian."""
         # Around the nearest image, so that any representative of the angle will do.
         nearest = angles - 2 * np.pi * jnp.round(angles / (2 * np.pi))
         images = nearest[..., None] + jnp.asarray(2 * np.pi * _IMAGES, angles.dtype)
         terms = -0.5 * self.beta.astype(angles.dtype) * images * images
-        return -self.gamma.astype(angles.dtype) * jax.nn.logsumexp(terms, axis=-1)
+        return -jax.nn.logsumexp(terms, axis=-1)
+
+
+def Villain(lattice, beta, gamma=1.0):  # noqa: N802
+    """A gauge field with this action."""
+    return GaugeField("u1", lattice, [VillainAction(jnp.asarray(beta, float))], gamma)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,9 +78,9 @@ class VillainTheory(Theory):
 
     def describe(self, target):
         """Where it is not annealed."""
-        if type(target) is not Villain or float(target.gamma) != 1:
+        if [type(action) for action in target.actions] != [VillainAction] or float(target.gamma) != 1:
             return None
-        return VillainSettings(target.lattice, float(str(np.asarray(target.beta))))
+        return VillainSettings(target.geometry.elements[1:], float(str(np.asarray(target.actions[0].beta))))
 
     def examples(self):
         """For the conformance tests."""
@@ -171,68 +164,57 @@ def logarithm(q):
     return 2 * ratio * q[1:]
 
 
-class Ring(Target):
-    """S = −γβ Σ_i (½ Re tr U_i U_{i+1}† − 1) for SU(2) matrices on a ring of a few sites.
+def bonds(x):
+    """½ Re tr U_i U_{i+1}†, the scalar product of two quaternions."""
+    return jnp.sum(x * jnp.roll(x, -1, axis=1), axis=0)
+
+
+class Bonds(Action):
+    """−β Σ_i (½ Re tr U_i U_{i+1}† − 1) for SU(2) matrices on a ring of a few sites."""
+
+    beta: Float[Array, ""]
+
+    def terms(self, x):
+        """A term for each bond."""
+        return self.beta.astype(x.dtype) * (1 - bonds(x))
+
+
+def observe(x):
+    """The average bond, the trace of the first matrix, and all bonds: an array."""
+    return {"bond": jnp.mean(bonds(x), axis=0), "trace": x[0, 0], "bonds": bonds(x)}
+
+
+def start(target, key, kind, chains, dtype):
+    """Hot: Haar measure; cold: all matrices 1."""
+    shape = (*target.geometry.shape, chains)
+    if kind == "cold":
+        return jnp.zeros(shape, dtype).at[0].set(1)
+    return target.geometry.project(rng.normal(key, shape, dtype))
+
+
+def exact(target):
+    """⟨bond⟩ = (1/L) ∂ log Z/∂β of Σ_d d² (I_d/β)^L, with I_d′ = (I_{d−1} + I_{d+1})/2.
 
     With e^{β cos} = Σ_d d·a_d χ_d, a_d = I_d(β)·2/β·…, Z = Σ_d d² a_d^L: the transfer matrix has the eigenvalue a_d
     d² times, a_d ∝ I_d(β)/β with d = 1, 2, ….
     """
+    (sites,), beta = target.geometry.sides, float(target.actions[0].beta) * float(target.gamma)
+    d = np.arange(1, 60)
+    bessel = ive(d, beta)
+    slope = 0.5 * (ive(d - 1, beta) + ive(d + 1, beta)) / bessel - 1 / beta
+    weight = d**2 * (bessel / bessel[0]) ** sites
+    return {"bond": float(np.sum(weight * slope) / np.sum(weight))}
 
-    moments: ClassVar[Mapping[str, Moment]] = {"bond": Moment("bond")}
-    slow: ClassVar[Mapping[str, float | None]] = {"trace": 0.0}
-    couplings: ClassVar[tuple[str, ...]] = ("gamma",)
 
-    sites: int = eqx.field(static=True)
-    beta: Float[Array, ""]
-    gamma: Float[Array, ""]
+class RingDraws(eqx.Module):
+    """One matrix after the other, given the one before; the bond that closes the ring is left to rejection."""
 
-    def __init__(self, sites=3, beta=2.0, gamma=1.0):
-        self.sites = sites
-        self.beta, self.gamma = (jnp.asarray(value, float) for value in (beta, gamma))
-
-    @property
-    def geometry(self):
-        """A matrix for each site."""
-        return UnitQuaternions((self.sites,))
-
-    def bonds(self, x):
-        """½ Re tr U_i U_{i+1}†, the scalar product of two quaternions."""
-        return jnp.sum(x * jnp.roll(x, -1, axis=1), axis=0)
-
-    def local_action(self, x):
-        """A term for each bond."""
-        return (self.gamma * self.beta).astype(x.dtype) * (1 - self.bonds(x))
-
-    def observables(self, x):
-        """The average bond, the trace of the first matrix, and all bonds: an array."""
-        return {"bond": jnp.mean(self.bonds(x), axis=0), "trace": x[0, 0], "bonds": self.bonds(x)}
-
-    def start(self, key, kind, chains, dtype):
-        """Hot: Haar measure; cold: all matrices 1."""
-        if kind == "cold":
-            return jnp.zeros((4, self.sites, chains), dtype).at[0].set(1)
-        return self.geometry.project(rng.normal(key, (4, self.sites, chains), dtype))
-
-    def symmetries(self):
-        """A global rotation from the left, which changes the trace, is left out: it has no parity."""
-        return {"shift of sites": Symmetry(lambda _, x: -x, frozenset({"trace"}))}
-
-    def exact(self):
-        """⟨bond⟩ = (1/L) ∂ log Z/∂β of Σ_d d² (I_d/β)^L, with I_d′ = (I_{d−1} + I_{d+1})/2."""
-        beta = float(self.beta) * float(self.gamma)
-        d = np.arange(1, 60)
-        bessel = ive(d, beta)
-        slope = 0.5 * (ive(d - 1, beta) + ive(d + 1, beta)) / bessel - 1 / beta
-        weight = d**2 * (bessel / bessel[0]) ** self.sites
-        return {"bond": float(np.sum(weight * slope) / np.sum(weight))}
-
-    def exact_draws(self):
-        """Rejection: see `draw`."""
-        return self
+    geometry: UnitQuaternions
+    coupling: Float[Array, ""]
 
     def draw(self, key, chains, dtype):
-        """One matrix after the other, given the one before; the bond that closes the ring is left to rejection."""
-        beta = (self.beta * self.gamma).astype(dtype)
+        """Independent configurations."""
+        (sites,), beta = self.geometry.sides, self.coupling.astype(dtype)
         # U_{i+1} = W U_i has the bond w_0 with density √(1 − w_0²)·e^{βw_0}: its distribution function is inverted.
         grid = jnp.linspace(-1, 1, 4001, dtype=dtype)
         distribution = jnp.cumsum(jnp.sqrt(1 - grid**2) * jnp.exp(beta * (grid - 1)))
@@ -242,19 +224,35 @@ class Ring(Target):
             count, done, kept = carry
             keys = jax.random.split(jax.random.fold_in(key, count), 4)
             x = [self.geometry.project(rng.normal(keys[0], (4, 1, chains), dtype))]
-            bonds = jnp.interp(rng.uniform(keys[1], (self.sites - 1, chains), dtype), distribution, grid)
-            directions = rng.normal(keys[2], (3, self.sites - 1, chains), dtype)
-            directions = directions * jnp.sqrt((1 - bonds**2) / jnp.sum(directions**2, axis=0))
-            steps = jnp.concatenate([bonds[None], directions])
-            for site in range(self.sites - 1):
+            cosines = jnp.interp(rng.uniform(keys[1], (sites - 1, chains), dtype), distribution, grid)
+            directions = rng.normal(keys[2], (3, sites - 1, chains), dtype)
+            directions = directions * jnp.sqrt((1 - cosines**2) / jnp.sum(directions**2, axis=0))
+            steps = jnp.concatenate([cosines[None], directions])
+            for site in range(sites - 1):
                 x.append(multiply(steps[:, site : site + 1], x[-1]))
             x = self.geometry.project(jnp.concatenate(x, axis=1))
-            closing = beta * (self.bonds(x)[-1] - 1)
+            closing = beta * (bonds(x)[-1] - 1)
             accept = jnp.log(rng.uniform(keys[3], (chains,), dtype)) < closing
             return count + 1, done | accept, jnp.where(accept & ~done, x, kept)
 
-        start = (jnp.zeros((), jnp.int32), jnp.zeros(chains, bool), jnp.zeros((4, self.sites, chains), dtype))
+        start = (jnp.zeros((), jnp.int32), jnp.zeros(chains, bool), jnp.zeros((4, sites, chains), dtype))
         return jax.lax.while_loop(lambda carry: ~jnp.all(carry[1]), attempt, start)[2]
+
+
+KNOWN = Known(
+    moments={"bond": Moment("bond")},
+    slow=lambda target: {"trace": 0.0},
+    # A global rotation from the left, which changes the trace, is left out: it has no parity.
+    symmetries=lambda target: {"shift of sites": Symmetry(lambda _, x: -x, frozenset({"trace"}))},
+    exact=exact,
+    exact_draws=lambda target: RingDraws(target.geometry, target.gamma * target.actions[0].beta),
+    start=start,
+)
+
+
+def Ring(sites=3, beta=2.0, gamma=1.0):  # noqa: N802
+    """The target."""
+    return Target(UnitQuaternions((sites,)), [Bonds(jnp.asarray(beta, float))], observe, KNOWN, gamma)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -278,9 +276,9 @@ class RingTheory(Theory):
 
     def describe(self, target):
         """A ring of three, not annealed."""
-        if type(target) is not Ring or target.sites != 3 or float(target.gamma) != 1:
+        if [type(a) for a in target.actions] != [Bonds] or target.geometry.sides != (3,) or float(target.gamma) != 1:
             return None
-        return RingSettings(float(str(np.asarray(target.beta))))
+        return RingSettings(float(str(np.asarray(target.actions[0].beta))))
 
     def examples(self):
         """For the conformance tests."""

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from dlhmc.io import Configuration, write
-from dlhmc.theories.gauge.wilson import wilson
+from dlhmc.theories.gauge.field import wilson
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
@@ -38,13 +38,13 @@ def test_phi4(tmp_path, capsys):
 def test_phi4_by_hand():
     """The action of a field of two sites that differ from the rest, term by term."""
     phi4 = load("phi4")
-    target = phi4.Phi4((3, 3), kappa=0.25, lam=0.5)
+    target = phi4.phi4((3, 3), kappa=0.25, lam=0.5)
     x = np.ones((3, 3, 1), np.float32)
     x[1, 1] = 2.0
     # 18 links, of which four join 2 and 1; 8 sites with φ = 1 and one with φ = 2: φ² + λ(φ² − 1)².
     expected = -2 * 0.25 * (14 * 1 + 4 * 2) + 8 * 1 + (4 + 0.5 * 9)
     np.testing.assert_allclose(target.action(jnp.asarray(x)), [expected], rtol=1e-6)
-    np.testing.assert_allclose(target.magnetisation(jnp.asarray(x)), [10 / 9], rtol=1e-6)
+    np.testing.assert_allclose(phi4.magnetisation(jnp.asarray(x)), [10 / 9], rtol=1e-6)
 
 
 @pytest.mark.slow

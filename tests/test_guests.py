@@ -121,7 +121,7 @@ def test_learned_layers_move_by_the_group():
 
     @unoptimised
     def end(key):
-        x = target.draw(key, 4, jax.numpy.float32)
+        x = target.exact_draws().draw(key, 4, jax.numpy.float32)
         return layers.forward(target, x, target.geometry.momentum(jax.random.key(1), x)).x
 
     np.testing.assert_allclose(np.sum(np.asarray(end(jax.random.key(0))) ** 2, axis=0), 1, rtol=1e-5)

@@ -18,6 +18,8 @@ ROOMS = (
     ("numerics",),
     ("geometry",),
     ("lattice",),
+    ("fermions",),
+    ("actions",),
     ("exact",),
     ("io",),
     ("targets",),
@@ -41,7 +43,7 @@ WORDS = r"u1|U\(1\)|charges?|plaquettes?|betas?|β|instantons?|hits?|wilson|vill
 
 
 #: rooms of gauge fields, which have words of their own
-GAUGE = {"lattice", "exact", "io"}
+GAUGE = {"lattice", "fermions", "actions", "exact", "io", "__init__"}
 
 
 def modules():

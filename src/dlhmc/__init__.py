@@ -10,7 +10,8 @@ from dlhmc.machine.xla import compile_without_ynnpack
 from dlhmc.theories import EXPORTS
 
 if TYPE_CHECKING:
-    from dlhmc import geometry, kernels, layers, networks, statistics, targets, testing, training
+    from dlhmc import actions, geometry, kernels, layers, networks, statistics, targets, testing, training
+    from dlhmc.actions import Action, Cosine, Determinant, Plaquette, PlaquetteFunction, Pseudofermions, Rectangle
     from dlhmc.api.building import build_trajectory
     from dlhmc.api.comparing import Comparison, compare
     from dlhmc.api.loading import load, load_kernel
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from dlhmc.run.interoperability import to_arviz, to_blackjax, to_pyerrors
     from dlhmc.run.measuring import measure
     from dlhmc.run.samples import Measurements, Samples
-    from dlhmc.targets import Moment, Symmetry, Target
+    from dlhmc.targets import Known, Moment, Symmetry, Target
     from dlhmc.theories.catalogue import *  # noqa: F403
     from dlhmc.training import Knots, Schedule, Transition, jump_loss
 
@@ -33,6 +34,7 @@ compile_without_ynnpack()
 
 #: where each name is
 _HOME = {
+    "actions": ("Action", "Cosine", "Determinant", "Plaquette", "PlaquetteFunction", "Pseudofermions", "Rectangle"),
     "api.building": ("build_trajectory",),
     "api.comparing": ("Comparison", "compare"),
     "api.loading": ("load", "load_kernel"),
@@ -47,25 +49,29 @@ _HOME = {
     "run.interoperability": ("to_arviz", "to_blackjax", "to_pyerrors"),
     "run.measuring": ("measure",),
     "run.samples": ("Measurements", "Samples"),
-    "targets": ("Moment", "Symmetry", "Target"),
+    "targets": ("Known", "Moment", "Symmetry", "Target"),
     "training": ("Knots", "Schedule", "Transition", "jump_loss"),
 }
-_MODULES = ("geometry", "kernels", "layers", "networks", "statistics", "targets", "testing", "training")
+_MODULES = ("actions", "geometry", "kernels", "layers", "networks", "statistics", "targets", "testing", "training")
 _MODULE_OF = EXPORTS | {name: f"dlhmc.{module}" for module, names in _HOME.items() for name in names}
 
 __all__ = [
     "DLHMC",
     "HMC",
     "SQT",
+    "Action",
     "Affine",
     "Alternating",
     "Circle",
     "Comparison",
+    "Cosine",
     "Dense",
+    "Determinant",
     "Exact",
     "Info",
     "Kernel",
     "Knots",
+    "Known",
     "Layer",
     "LayerStack",
     "LeapfrogLayer",
@@ -74,7 +80,11 @@ __all__ = [
     "Moment",
     "Network",
     "Phase",
+    "Plaquette",
+    "PlaquetteFunction",
     "PositionRule",
+    "Pseudofermions",
+    "Rectangle",
     "Samples",
     "Schedule",
     "Shift",
@@ -87,6 +97,7 @@ __all__ = [
     "UserError",
     "Zeta",
     "__version__",
+    "actions",
     "build_trajectory",
     "compare",
     "geometry",

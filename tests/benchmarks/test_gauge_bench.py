@@ -6,11 +6,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from benchmarks.gauge_bench import AutodiffWilson, Case
+from benchmarks.gauge_bench import AutodiffPlaquette, Case
 from rich.console import Console
 
 from benchmarks import gauge_bench
-from dlhmc.theories.gauge.wilson import wilson
+from dlhmc.targets.contract import with_actions
+from dlhmc.theories.gauge.field import wilson
 
 
 def test_flops_are_those_of_the_products():
@@ -27,7 +28,7 @@ def test_links_are_those_of_all_chains():
 def test_the_force_by_autodiff_is_the_force():
     target = wilson("su2", (2, 3, 4), 2.3)
     x = target.start(jax.random.key(0), "hot", 2, jnp.dtype(jnp.float32))
-    rival = AutodiffWilson(target.group, target.sides, target.beta, target.gamma, target.actions)
+    rival = with_actions(target, [AutodiffPlaquette(2.3)])
     np.testing.assert_allclose(rival.force(x), target.force(x), atol=1e-4)
 
 

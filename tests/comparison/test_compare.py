@@ -26,7 +26,7 @@ from dlhmc.run.directory import read_json
 from dlhmc.run.driver import ExecutionOptions
 from dlhmc.settings import read_table, to_toml
 from dlhmc.statistics import integrated_autocorrelation_time
-from dlhmc.theories.u1.wilson import U1
+from dlhmc.theories.gauge.field import U1
 from unoptimised import unoptimised
 
 pytestmark = pytest.mark.statistical

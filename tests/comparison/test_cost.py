@@ -5,6 +5,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 
+from dlhmc.actions import Plaquette
 from dlhmc.comparison.cost import network_flops
 from dlhmc.kernels import DLHMC
 from dlhmc.layers import LeapfrogLayer
@@ -12,7 +13,7 @@ from dlhmc.models.dense import DenseArchitecture
 from dlhmc.networks import Dense
 from dlhmc.targets import Target
 from dlhmc.theories.gauge.architectures import LocalArchitecture
-from dlhmc.theories.u1.wilson import U1
+from dlhmc.theories.gauge.field import U1, GaugeField
 
 
 def built(target: Target, architecture) -> DLHMC:
@@ -37,11 +38,11 @@ def test_forces_and_flops_of_a_dense_trajectory():
 def test_forces_are_not_counted_as_flops():
     """Where the target costs more, the trajectory beside its forces does not."""
 
-    class Costly(U1):
-        def force(self, x):
-            return super().force(x) * jnp.prod(jnp.stack([jnp.cos(n * x) for n in range(2, 9)]), axis=0)
+    class Costly(Plaquette):
+        def force(self, geometry, x):
+            return super().force(geometry, x) * jnp.prod(jnp.stack([jnp.cos(n * x) for n in range(2, 9)]), axis=0)
 
-    plain, costly = U1((4, 4), beta=2.0), Costly((4, 4), beta=2.0)
+    plain, costly = U1((4, 4), beta=2.0), GaugeField("u1", (4, 4), [Costly(2.0)])
     architecture = DenseArchitecture(leapfrog_steps=2, hidden=(4,))
     assert network_flops(built(plain, architecture)) == network_flops(built(costly, architecture))
 

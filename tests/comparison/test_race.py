@@ -12,6 +12,7 @@ from jaxtyping import Array
 from rich.console import Console
 from scipy.special import gammaincinv
 
+from dlhmc.actions import Action
 from dlhmc.comparison.command import compare, open_results, settings_of_objects
 from dlhmc.comparison.contestants import Contestant, contestant_of
 from dlhmc.comparison.race import Runner, drop_the_worse_half, scalars, share_variance, turns
@@ -23,32 +24,34 @@ from dlhmc.kernels import HMC, Exact, Info, Kernel
 from dlhmc.run.directory import Place, run_kind
 from dlhmc.run.driver import ExecutionOptions
 from dlhmc.settings import read_table
-from dlhmc.targets import Moment, Target
+from dlhmc.targets import Known, Moment, Target
 from dlhmc.theories.contract import Rivals
+from dlhmc.theories.gauge.field import U1
 from dlhmc.theories.u1.hits import InstantonHits
-from dlhmc.theories.u1.wilson import U1
 from dlhmc.theories.vectors.mixture import GaussianMixture
 
 
-class Sides(Target):
-    """x²/2, and on which side of 0 the first coordinate is; nothing is known exactly."""
+class Well(Action):
+    """x²/2."""
 
-    moments: ClassVar = {"x": Moment("x"), "profile": Moment("profile")}
-    slow: ClassVar = {"profile": None, "side": None}
-    sector: ClassVar = "side"
-
-    @property
-    def geometry(self):
-        return FlatSpace((3,))
-
-    def local_action(self, x):
+    def terms(self, x):
         return 0.5 * x * x
 
-    def observables(self, x):
-        return {"x": x[0], "side": jnp.sign(x[0]), "profile": x, "phase": jax.lax.complex(x[0], x[1])}
 
-    def start(self, key, kind, chains, dtype):
-        return jax.random.normal(key, (3, chains), dtype)
+KNOWN = Known(
+    moments={"x": Moment("x"), "profile": Moment("profile")},
+    slow=lambda target: {"profile": None, "side": None},
+    sector="side",
+)
+
+
+def observe(x):
+    """On which side of 0 the first coordinate is, among others; nothing is known exactly."""
+    return {"x": x[0], "side": jnp.sign(x[0]), "profile": x, "phase": jax.lax.complex(x[0], x[1])}
+
+
+def Sides():  # noqa: N802
+    return Target(FlatSpace((3,)), [Well()], observe, KNOWN)
 
 
 class Counted(NamedTuple):
@@ -137,17 +140,10 @@ def test_the_bound_of_a_mixture_knows_that_the_mode_changes_by_two(period):
     assert runner._guess("mode") == pytest.approx(2 * 0.25 * steps / (jumps + 1) - 0.5)
 
 
-class Rounded(Sides):
+def Rounded(given=None):  # noqa: N802
     """A normal of width 0.3, rounded: it is 0 in nine cases of ten, and the variance of that is not known."""
-
-    slow: ClassVar = {"side": 0.0}
-    given: float | None = None
-
-    def observables(self, x):
-        return {"x": x[0], "side": jnp.round(0.3 * x[0])}
-
-    def slow_variance(self, name):
-        return self.given
+    known = Known(KNOWN.moments, lambda target: {"side": 0.0}, "side", slow_variance=lambda target, name: given)
+    return Target(FlatSpace((3,)), [Well()], lambda x: {"x": x[0], "side": jnp.round(0.3 * x[0])}, known)
 
 
 class Afresh(Kernel):
@@ -205,11 +201,11 @@ def test_what_is_known_of_kernels_of_any_class():
     assert own.step_size is own.length is None
 
 
-class WithoutDraws(GaussianMixture):
+def WithoutDraws(**settings):  # noqa: N802
     """As if nobody could draw from it."""
-
-    def exact_draws(self):
-        return None
+    target = GaussianMixture(**settings)
+    known = dataclasses.replace(target.known, exact_draws=lambda target: None)
+    return Target(target.geometry, target.actions, target.observables, known)
 
 
 SHORT = CompareSettings(integrators=("leapfrog",), lengths=(1.0,), step_sizes=(0.25,), chains=16, budget=0.5)

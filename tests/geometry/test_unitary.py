@@ -30,7 +30,7 @@ def momenta(geometry, chains, seed=0):
 
 
 def haar(geometry, chains, seed=0, dtype=jnp.float64):
-    return evaluate(geometry.haar, jax.random.key(seed), chains, jnp.dtype(dtype))
+    return evaluate(geometry.scatter, jax.random.key(seed), chains, jnp.dtype(dtype))
 
 
 def matrices(x):

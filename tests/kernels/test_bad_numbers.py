@@ -10,15 +10,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dlhmc.actions import Plaquette
 from dlhmc.geometry import all_finite
 from dlhmc.kernels import DLHMC, HMC, Exact, State
 from dlhmc.layers import Affine, Circle, LayerStack, LeapfrogLayer, Local, Palindrome, PlaquetteKick
 from dlhmc.layers.masks import checkerboard_mask
 from dlhmc.networks import SQT, Network
+from dlhmc.targets.contract import with_actions
 from dlhmc.theories.gauge.architectures import LocalArchitecture
+from dlhmc.theories.gauge.field import U1, GaugeField
 from dlhmc.theories.u1.hits import InstantonHits
-from dlhmc.theories.u1.wilson import U1
-from dlhmc.theories.vectors.gaussian import Gaussian
+from dlhmc.theories.vectors.gaussian import Gaussian, GaussianDensity
 
 BAD = (np.nan, np.inf, -np.inf)
 OF_TARGET = tuple(f"{what} {where}" for what in ("action", "force") for where in ("at the start", "after it"))
@@ -52,25 +54,25 @@ def with_fault(places, harmless=()):
     return np.array([any(f[0] in places and f not in harmless for f in chain) for chain in COMBINATIONS])
 
 
-class FaultyU1(U1):
+class Faulty(Plaquette):
     """Has faults where a chain starts, and elsewhere."""
 
     begin: jax.Array
     faults: dict[str, jax.Array]
 
     def __init__(self, begin, faults):
-        super().__init__((4, 4), 2.0)
+        super().__init__(2.0)
         self.begin, self.faults = begin, faults
 
     def _fault(self, what, x):
         at_start = jnp.all(x == self.begin, axis=(0, 1, 2))
         return jnp.where(at_start, self.faults[f"{what} at the start"], self.faults[f"{what} after it"])
 
-    def local_action(self, x):
-        return super().local_action(x).at[1, 2].add(self._fault("action", x))
+    def terms(self, x):
+        return super().terms(x).at[0, 1, 2].add(self._fault("action", x))
 
-    def force(self, x):
-        return super().force(x).at[1, 2, 3].add(self._fault("force", x))
+    def force(self, geometry, x):
+        return super().force(geometry, x).at[1, 2, 3].add(self._fault("force", x))
 
 
 class FaultyNetwork(Network):
@@ -91,18 +93,20 @@ def begin():
 
 
 def faulty_target():
-    return FaultyU1(begin(), {place: fault(place) for place in OF_TARGET})
+    return GaugeField("u1", (4, 4), [Faulty(begin(), {place: fault(place) for place in OF_TARGET})])
 
 
 def faulty_layers(target, rule):
     networks = (FaultyNetwork(jnp.stack([fault(f"{o} of {u}") for o in "sqt"])[None]) for u in "vx")
     log_step = jnp.log(jnp.full(1, 0.1, jnp.float32))
-    return LayerStack(LeapfrogLayer(*networks, checkerboard_mask(target.shape)[None], log_step, log_step, rule))
+    return LayerStack(
+        LeapfrogLayer(*networks, checkerboard_mask(target.geometry.shape)[None], log_step, log_step, rule)
+    )
 
 
 def test_hmc():
     target = faulty_target()
-    state = State(begin())
+    state = State.at(target, begin())
     new, info = step(HMC(target, 0.1, 3), jax.random.key(1), state)
     assert_rejected(
         state, new, info, ("action at the start", "action after it", "force at the start", "force after it")
@@ -111,7 +115,7 @@ def test_hmc():
 
 def test_dense():
     target = faulty_target()
-    state = State(begin())
+    state = State.at(target, begin())
     kernel = DLHMC(target, faulty_layers(target, Circle()))
     for seed in (1, 2):  # either direction for every chain
         new, info = step(kernel, jax.random.key(seed), state)
@@ -133,7 +137,7 @@ class FaultyCells(eqx.Module):
 def test_windows():
     """No window moves where the network of its chain gives a bad number."""
     target = U1((4, 4), 2.0)
-    state = State(begin())
+    state = State.at(target, begin())
     network = FaultyCells(jnp.stack([fault(place) for place in OF_CELLS]), cells=9)
     layers = Palindrome.start(lambda _: PlaquetteKick(network), jax.random.key(0), 2, 0.1)
     new, info = step(DLHMC(target, Local(layers, 3)), jax.random.key(1), state)
@@ -154,7 +158,7 @@ def assert_rejected(state, new, info, places):
 def test_hits():
     """A kernel that is rejected may be followed by a hit that is not, but none to where the action is bad."""
     target = faulty_target()
-    state = State(begin())
+    state = State.at(target, begin())
     new, info = step(InstantonHits(HMC(target, 0.1, 3), 2), jax.random.key(1), state)
     moves, hits = OF_TARGET, OF_TARGET[:2]
     np.testing.assert_array_equal(info.nonfinite, with_fault(moves))
@@ -166,7 +170,7 @@ def test_hits():
 
 def test_parameters_of_networks_in_windows():
     target = U1((4, 4), 2.0)
-    state = State(target.start(jax.random.key(0), "hot", 4, jnp.float32))
+    state = State.at(target, target.start(jax.random.key(0), "hot", 4, jnp.float32))
     trajectory = LocalArchitecture(2, 0.1, hidden=(4,), window=3).build(target, jax.random.key(5))
     arrays, static = eqx.partition(trajectory, eqx.is_inexact_array)
     leaves, structure = jax.tree.flatten(arrays)
@@ -181,17 +185,17 @@ def test_parameters_of_networks_in_windows():
         assert np.all(info.nonfinite) or not np.isnan(value)
 
 
-class Blind(Gaussian):
+class Blind(GaussianDensity):
     """The action does not look at the first component."""
 
-    def local_action(self, x):
-        return super().local_action(x)[1:]
+    def terms(self, x):
+        return super().terms(x)[1:]
 
 
 def test_what_the_action_does_not_see():
     """ΔH is finite, x is not."""
-    target = Blind(np.ones(4, np.float32))
-    state = State(jnp.zeros((4, CHAINS), jnp.float32))
+    target = with_actions(Gaussian(np.ones(4)), [Blind(4, jnp.ones(4), None)])
+    state = State.at(target, jnp.zeros((4, CHAINS), jnp.float32))
     kernel = DLHMC(target, faulty_layers(target, Affine()))
     new, info = step(kernel, jax.random.key(1), state)
     assert bool(jnp.isfinite(new.x).all())
@@ -207,8 +211,8 @@ class SpoiledDraws(eqx.Module):
 
 
 def test_exact_draws():
-    state = State(jnp.zeros((2, 4, 4, 4), jnp.float32))
     kernel = Exact(U1((4, 4), 2.0), SpoiledDraws(jnp.asarray([0.0, *BAD], jnp.float32)))
+    state = kernel.init(jnp.zeros((2, 4, 4, 4), jnp.float32))
     new, info = step(kernel, jax.random.key(0), state)
     assert info.nonfinite.tolist() == [False, True, True, True]
     assert info.accepted.tolist() == [True, False, False, False]

@@ -81,69 +81,69 @@ def test_kernels_work_under_plain_jit():
     assert not np.array_equal(ends[0], ends[2])
 
 
-class Halo(dlhmc.Target):
-    """S(x, φ) = x²/2 + (φ − x)²/2 with φ drawn anew, given x: without φ a standard normal remains."""
+class Halo(dlhmc.Action):
+    """(φ − x)²/2 with φ drawn anew, given x: without φ nothing remains of it."""
 
-    moments: ClassVar = {"x_squared": dlhmc.Moment("x", 2)}
-    slow: ClassVar = {"x": 0.0}
+    auxiliary: ClassVar = True
 
     phi: jax.Array | None = None
 
-    @property
-    def geometry(self):
-        return FlatSpace((1,))
-
-    def local_action(self, x):
-        own = 0.5 * x * x
-        return own if self.phi is None else jnp.concatenate([own, 0.5 * (self.phi - x) ** 2])
-
-    def forces(self):
-        """The halo is the slow part."""
-        if self.phi is None:
-            return (self.force,)
-        return (lambda x: x - self.phi, lambda x: x)
+    def terms(self, x):
+        return 0.5 * (self.phi - x) ** 2
 
     @rng.by_chain
-    def refresh(self, key, x):
-        return Halo(x + rng.normal(key, x.shape, x.dtype))
-
-    def observables(self, x):
-        return {"x": x[0]}
-
-    def start(self, key, kind, chains, dtype):
-        return jnp.zeros((1, chains), dtype) if kind == "cold" else rng.normal(key, (1, chains), dtype)
-
-    def exact(self):
-        return {"x_squared": 1.0}
-
-    def exact_draws(self):
-        return self
-
-    def draw(self, key, chains, dtype):
-        return rng.normal(key, (1, chains), dtype)
+    def refresh(self, key, gamma, x):
+        drawn = rng.normal(key, x.shape, x.dtype) / jnp.sqrt(gamma)
+        return type(self)(x + drawn), 0.5 * drawn**2
 
 
 class Stale(Halo):
     """The auxiliary field is drawn once and for all."""
 
-    def refresh(self, key, x):
-        return Halo(jnp.full_like(x, 3))
+    def refresh(self, key, gamma, x):
+        drawn = type(self)(jnp.full_like(x, 3))
+        return drawn, drawn.terms(x)
+
+
+class Well(dlhmc.Action):
+    """x²/2."""
+
+    def terms(self, x):
+        return 0.5 * x * x
+
+
+class Draws(eqx.Module):
+    def draw(self, key, chains, dtype):
+        return rng.normal(key, (1, chains), dtype)
+
+
+KNOWN = dlhmc.Known(
+    moments={"x_squared": dlhmc.Moment("x", 2)},
+    slow=lambda target: {"x": 0.0},
+    exact=lambda target: {"x_squared": 1.0},
+    exact_draws=lambda target: Draws(),
+    guided=lambda target: (put_together(Well()), put_together(Well())),
+)
+
+
+def put_together(*actions):
+    return dlhmc.Target(FlatSpace((1,)), actions, lambda x: {"x": x[0]}, KNOWN)
 
 
 @pytest.mark.slow
 @pytest.mark.statistical
 def test_auxiliary_fields_are_refreshed_with_the_momenta():
-    assert check_target(Halo()).skipped == ()
-    kernel = dlhmc.HMC(Halo(), 0.7, 3, inner_steps=2)
+    assert check_target(put_together(Halo(), Well())).skipped == ()
+    kernel = dlhmc.HMC(put_together(Halo(), Well()), 0.7, 3, inner_steps=2)
     assert check_ranks(kernel, chains=4001).p_value > 1e-3  # an exact kernel fails at a new seed with this probability
     assert check_stationarity(kernel, chains=4000).p_value > 1e-3
-    assert check_stationarity(dlhmc.HMC(Stale(), 0.7, 3), chains=4000).p_value < 1e-9
+    assert check_stationarity(dlhmc.HMC(put_together(Stale(), Well()), 0.7, 3), chains=4000).p_value < 1e-9
 
 
 @pytest.mark.usefixtures("x64")
 def test_a_fast_force_inside_of_a_slow_one():
     """The nested scheme is reversible and of second order, and costs the slow force no more than it did."""
-    target = Halo(jnp.full((1, 3), 0.4))
+    target = put_together(Halo(jnp.full((1, 3), 0.4)), Well())
     x, v = jnp.asarray([[0.3, -1.0, 2.0]]), jnp.asarray([[1.0, 0.2, -0.7]])
 
     def energy(x, v):

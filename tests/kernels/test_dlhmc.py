@@ -14,8 +14,8 @@ from dlhmc.networks import SQT, Network
 from dlhmc.testing import check_stationarity
 from dlhmc.theories import registry
 from dlhmc.theories.gauge.architectures import LocalArchitecture
+from dlhmc.theories.gauge.field import U1
 from dlhmc.theories.u1.loss import charge_loss
-from dlhmc.theories.u1.wilson import U1
 from dlhmc.theories.vectors.gaussian import Gaussian, correlated_gaussian
 from dlhmc.theories.vectors.mixture import GaussianMixture
 from dlhmc.training import Algorithm, Inputs, advance, jump_loss
@@ -41,7 +41,7 @@ def random(trajectory, scale):
 
 
 def trained(target, trajectory, loss, steps, chains=64):
-    algorithm = Algorithm(target, {}, loss, optax.adam(3e-3))
+    algorithm = Algorithm(target, None, loss, optax.adam(3e-3))
     dtype = jnp.dtype(jnp.result_type(float))
     x = unoptimised(target.exact_draws().draw)(jax.random.key(1), chains, dtype)
     inputs = Inputs(algorithm, jnp.uint32(3), jnp.int32(0), jnp.int32(steps))
@@ -120,7 +120,7 @@ def test_both_directions_are_taken_by_every_chain():
     """d is uniform for each chain, and the chains of a pair go different ways."""
     target = U1_SMALL()
     kernel = DLHMC(target, random(model(target, "circle", steps=1), 0.3))
-    x = jnp.zeros((*target.shape, 6), jnp.float32)
+    x = jnp.zeros((*target.geometry.shape, 6), jnp.float32)
 
     def forward_taken(key):
         proposal = kernel.propose(key, kernel.init(x))
@@ -202,7 +202,7 @@ def strong(target, rule, step_size, of_v, of_x, number=2):
     keys = jax.random.split(jax.random.key(1), number)
     log_steps = jnp.log(jnp.full(number, step_size))
     networks = (Strong(jnp.tile(jnp.asarray(weights), (number, 1))) for weights in (of_v, of_x))
-    masks = jax.vmap(lambda key: random_mask(key, target.shape))(keys)
+    masks = jax.vmap(lambda key: random_mask(key, target.geometry.shape))(keys)
     return target, LayerStack(LeapfrogLayer(*networks, masks, log_steps, log_steps, rule))
 
 

@@ -9,7 +9,7 @@ from dlhmc.kernels import HMC, State
 from dlhmc.kernels.integrators import INTEGRATORS
 from dlhmc.kernels.metropolis import decide
 from dlhmc.kernels.tuning import StepSizeTuner
-from dlhmc.theories.u1.wilson import U1
+from dlhmc.theories.gauge.field import U1
 from unoptimised import unoptimised
 
 pytestmark = pytest.mark.statistical
@@ -19,7 +19,7 @@ step = eqx.filter_jit(lambda kernel, key, state: kernel.step(key, state))
 
 @unoptimised
 def start(target, chains=64, kind="hot"):
-    return State(target.start(jax.random.key(0), kind, chains, jnp.dtype(jnp.float32)))
+    return State.at(target, target.start(jax.random.key(0), kind, chains, jnp.dtype(jnp.float32)))
 
 
 def test_small_steps_are_always_accepted():
@@ -99,7 +99,7 @@ def tuned_acceptance(kernel, x, trajectories, wanted):
         tuner = jax.tree.map(lambda new, old: jnp.where(tuning, new, old), updated, tuner)
         return state, tuner, total + jnp.where(tuning, 0, info.acceptance.mean())
 
-    start = (State(x), StepSizeTuner.start(kernel.step_size), jnp.float32(0))
+    start = (kernel.init(x), StepSizeTuner.start(kernel.step_size), jnp.float32(0))
     return jax.lax.fori_loop(0, 2 * trajectories, body, start)[2] / trajectories.astype(jnp.float32)
 
 

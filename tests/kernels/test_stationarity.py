@@ -1,5 +1,7 @@
 """Every kernel leaves exact configurations exactly stationary, and broken ones do not."""
 
+import math
+
 import jax
 import jax.numpy as jnp
 import pytest
@@ -10,8 +12,8 @@ from dlhmc.kernels.integrators import INTEGRATORS, integrate
 from dlhmc.kernels.metropolis import select
 from dlhmc.numerics import rng
 from dlhmc.testing import check_stationarity
+from dlhmc.theories.gauge.field import U1
 from dlhmc.theories.u1.hits import InstantonHits
-from dlhmc.theories.u1.wilson import U1
 
 pytestmark = pytest.mark.statistical
 
@@ -23,7 +25,7 @@ BROKEN = 1e-9
 
 def unit(target):
     """A step size with an acceptance that depends little on lattice and coupling."""
-    return 1.2 / float(target.beta) ** 0.5 / target.volume**0.25
+    return 1.2 / float(target.actions[0].coefficient) ** 0.5 / math.prod(target.geometry.elements[1:]) ** 0.25
 
 
 def hmc(target, step_size, steps=5, integrator="leapfrog"):
@@ -100,7 +102,7 @@ class Faulty(HMC):
         change = self.target.action(x_new) - self.target.action(x) + self.kinetic * kinetic
         accepted = rng.uniform(accept_key, change.shape, change.dtype) < jnp.exp(-self.power * change)
         info = Info(jnp.minimum(1, jnp.exp(-change)), accepted, change, jnp.zeros_like(accepted))
-        return State(select(accepted, x_new, x)), info
+        return State.at(self.target, select(accepted, x_new, x)), info
 
 
 FAULTS = {

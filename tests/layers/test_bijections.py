@@ -17,8 +17,7 @@ from dlhmc.networks import SQT, Dense, Network
 from dlhmc.testing import ConformanceError, check_network, check_rule, check_trajectory
 from dlhmc.testing.trajectory import log_jacobians, round_trip
 from dlhmc.theories.gauge.architectures import CovariantArchitecture, LocalArchitecture
-from dlhmc.theories.gauge.wilson import wilson
-from dlhmc.theories.u1.wilson import U1
+from dlhmc.theories.gauge.field import U1, wilson
 from dlhmc.theories.vectors.gaussian import correlated_gaussian
 from dlhmc.training import Algorithm, jump_loss, train
 from guest_theories import Ring, Villain
@@ -164,7 +163,7 @@ def test_what_training_has_made_of_dense_networks():
     """Compiling a training step takes long, and random weights of several sizes have been here before."""
     target = TARGETS["u1 2x3"][0]()
     new = build(target, "circle", "dense", "random", 3, step=0.1)
-    algorithm = Algorithm(target, {}, jump_loss, optax.adam(3e-3))
+    algorithm = Algorithm(target, None, jump_loss, optax.adam(3e-3))
     state, records = train(algorithm, new, start(target, 32, jnp.float64)[0], steps=300)
     assert records["acceptance"][-50:].mean() > 0.2  # not what a collapse leaves behind
     assert list(round_trip(state.trajectory, target, *start(target, 4, jnp.float64))) == []

@@ -10,7 +10,7 @@ import pytest
 from dlhmc import DLHMC, cli
 from dlhmc.models.model import Model, shipped
 from dlhmc.testing import check_stationarity
-from dlhmc.theories.u1.wilson import U1
+from dlhmc.theories.gauge.field import U1
 
 pytestmark = pytest.mark.statistical
 

@@ -17,7 +17,7 @@ from dlhmc.plans.training import TrainPlan
 from dlhmc.report.command import build_page
 from dlhmc.report.page import Table, render
 from dlhmc.report.plots import mathtext
-from dlhmc.theories.u1.wilson import U1
+from dlhmc.theories.gauge.field import U1
 
 TRAINING = {"leapfrog_steps": 2, "chains": 8, "steps": 6, "burn_in": 0, "chunk": 3, "start": "cold"}
 DENSE = TRAINING | {"network": "dense", "hidden": (4,)}

@@ -1,5 +1,6 @@
 """Runs on 1, 2 and 4 devices in one process, for test_devices.py; prints what it finds as JSON."""
 
+import dataclasses
 import hashlib
 import io
 import json
@@ -15,7 +16,6 @@ from rich.console import Console
 
 from dlhmc.errors import UserError
 from dlhmc.geometry import Torus
-from dlhmc.kernels import State
 from dlhmc.models import model as models
 from dlhmc.numerics.devices import spread
 from dlhmc.numerics.leaves import integer
@@ -23,7 +23,7 @@ from dlhmc.plans.sampling import SamplePlan
 from dlhmc.plans.training import TrainPlan
 from dlhmc.run import sampling, training
 from dlhmc.run.driver import ExecutionOptions
-from dlhmc.theories.u1.wilson import U1
+from dlhmc.targets import Target
 from dlhmc.training import Inputs, advance
 
 OUT = Path(sys.argv[-1])
@@ -82,10 +82,8 @@ class DrawingTorus(Torus):
         return jax.random.normal(key, x.shape, x.dtype)
 
 
-class Drawing(U1):
-    @property
-    def geometry(self):
-        return DrawingTorus((2, *self.lattice))
+def drawing(target):
+    return Target(DrawingTorus(target.geometry.sides), target.actions, target.observables, target.known, target.gamma)
 
 
 def messages():
@@ -102,7 +100,7 @@ def messages():
             algorithm, trajectory, _ = plan.build()
             devices, state = training.prepare(algorithm, trajectory, plan.amounts, quiet(number))
             if name == "drawing":
-                algorithm = eqx.tree_at(lambda a: a.target, algorithm, Drawing((4, 4), 2.0))
+                algorithm = dataclasses.replace(algorithm, target=drawing(algorithm.target))
             inputs = Inputs(algorithm, integer(plan.amounts.seed, np.uint32), integer(0), integer(10))
             with devices.active():
                 program = advance.lower(inputs, state, 10).compile()
@@ -134,7 +132,7 @@ def split(name, settings):
     devices, carry = sampling.prepare(sampler, plan.amounts, quiet(4, split_lattice=4))
 
     def step(kernel, key, x):
-        state, info = kernel.step(key, State(spread(x)))
+        state, info = kernel.step(key, kernel.init(spread(x)))
         return spread(state.x), info
 
     with devices.active():

@@ -1,3 +1,4 @@
+import dataclasses
 import itertools
 import re
 
@@ -6,8 +7,8 @@ import pytest
 from scipy import signal
 
 from dlhmc.run.monitor import Monitor, RecentRows
-from dlhmc.targets.contract import Moment
-from dlhmc.theories.u1.wilson import U1
+from dlhmc.targets.contract import Moment, Target
+from dlhmc.theories.gauge.field import U1
 
 TARGET = U1((4, 4), beta=2.0)
 
@@ -105,16 +106,17 @@ def test_frozen_chains_have_a_lower_bound():
     assert "τ(charge) > " in monitor.status_line()
 
 
-class WithArrays(U1):
+def with_arrays():
     """A target whose first moment and first slow observable are arrays."""
-
-    moments = {"loops": Moment("loops"), **U1.moments}  # noqa: RUF012
-    slow = {"loops": None, **U1.slow}  # noqa: RUF012
+    moments = {"loops": Moment("loops"), **TARGET.known.moments}
+    slow = {"loops": None, **TARGET.known.slow(TARGET)}
+    known = dataclasses.replace(TARGET.known, moments=moments, slow=lambda target: slow)
+    return Target(TARGET.geometry, TARGET.actions, TARGET.observables, known)
 
 
 def test_arrays_are_passed_over():
     rows = records(50)
-    arrays, plain = Monitor(WithArrays((4, 4), beta=2.0)), Monitor(TARGET)
+    arrays, plain = Monitor(with_arrays()), Monitor(TARGET)
     arrays.add({"loops": np.zeros((50, 3, 4), np.float32)} | rows)
     plain.add(rows)
     assert arrays.status_line() == plain.status_line()

@@ -15,8 +15,8 @@ from dlhmc.kernels import HMC, Exact
 from dlhmc.run import sampling
 from dlhmc.run.driver import ExecutionOptions
 from dlhmc.run.precision import Precision, check_precision
+from dlhmc.theories.gauge.field import U1
 from dlhmc.theories.u1.hits import InstantonHits
-from dlhmc.theories.u1.wilson import U1
 
 TARGET = U1((4, 4), 2.0)
 # So long that trajectories from neighbouring points have lost sight of each other.

@@ -1,17 +1,22 @@
 """Every registered target is held to the contract: a new one is tested by being listed."""
 
+import dataclasses
+from typing import ClassVar
+
 import jax
 import jax.numpy as jnp
 import pytest
 
+from dlhmc.actions import Action, Plaquette
 from dlhmc.geometry import FlatSpace, Torus
+from dlhmc.targets import Target
 from dlhmc.testing import ConformanceError, check_target
 from dlhmc.testing.checks import example
-from dlhmc.testing.target import TARGET_CHECKS
+from dlhmc.testing.target import TARGET_CHECKS, auxiliary_fields_are_drawn
 from dlhmc.theories import registry
-from dlhmc.theories.u1.wilson import U1
+from dlhmc.theories.gauge.field import U1
 from dlhmc.theories.vectors.log_density import LogDensity
-from guest_theories import Ring, RingTheory, UnitQuaternions, VillainTheory
+from guest_theories import Bonds, Ring, RingTheory, UnitQuaternions, VillainTheory
 
 THEORIES = (*registry.all_theories(), RingTheory(), VillainTheory())
 EXAMPLES = {name: make for theory in THEORIES for name, make in theory.examples().items()}
@@ -31,6 +36,7 @@ CASES = [
 @pytest.mark.parametrize(("name", "check"), CASES)
 def test_contract(name, check):
     target = EXAMPLES[name]()
+    target, _ = target.known.guided(target)
     assert list(TARGET_CHECKS[check](target, example(target))) == []
 
 
@@ -40,51 +46,49 @@ def test_what_cannot_be_tested_is_said():
     assert [line.split(":")[0] for line in checked.skipped] == ["exact results"]
 
 
-class Broken(U1):
-    """A target that is right until something is overridden; parameters that a check needs are small."""
-
-    def __init__(self):
-        super().__init__((2, 2), beta=1.5)
+SIDES = (2, 2)
+SOUND = U1(SIDES, 1.5)
 
 
-class WrongForce(Broken):
-    def force(self, x):
-        return 1.01 * super().force(x)
+def broken(action=None, geometry=None, observables=None, **known):
+    """A target that is right but for what is given; parameters that a check needs are small."""
+    actions = SOUND.actions if action is None else [action]
+    known = dataclasses.replace(SOUND.known, **known)
+    return Target(geometry or SOUND.geometry, actions, observables or SOUND.observables, known)
 
 
-class StoppedGradient(Broken):
+def broken_ring(geometry=None, action=None, **known):
+    ring = Ring(3, 2.0)
+    known = dataclasses.replace(ring.known, **known)
+    return Target(geometry or ring.geometry, [action or ring.actions[0]], ring.observables, known)
+
+
+class WrongForce(Plaquette):
+    def force(self, geometry, x):
+        return 1.01 * super().force(geometry, x)
+
+
+class StoppedGradient(Plaquette):
     """Autodiff agrees with itself here; only finite differences see it."""
 
-    def local_action(self, x):
-        return super().local_action(x) + jax.lax.stop_gradient(0.1 * jnp.cos(x[0]))
+    def terms(self, x):
+        return super().terms(x) + jax.lax.stop_gradient(0.1 * jnp.cos(x[:1]))
 
-    def force(self, x):
-        return jax.grad(lambda y: jnp.sum(self.action(y)))(x)
-
-
-class MixedChains(Broken):
-    def observables(self, x):
-        return super().observables(x) | {"plaquette": self.plaquette(x) - self.plaquette(x).mean()}
+    def force(self, geometry, x):
+        return jax.grad(lambda y: jnp.sum(self.terms(y)))(x)
 
 
-class WrongShape(Broken):
-    def observables(self, x):
-        return super().observables(x) | {"plaquette": jnp.cos(x[..., 0])}
+def mixed_chains(x):
+    found = SOUND.observables(x)
+    return found | {"plaquette": found["plaquette"] - found["plaquette"].mean()}
 
 
-class WrongSymmetry(Broken):
-    def symmetries(self):
-        return {"charge conjugation": super().symmetries()["charge conjugation"]._replace(odd=frozenset())}
+def wrong_shape(x):
+    return SOUND.observables(x) | {"plaquette": jnp.cos(x[..., 0])}
 
 
-class WrongExact(Broken):
-    def exact(self):
-        return super().exact() | {"plaquette": 0.5}
-
-
-class NoAnnealing(Broken):
-    def _coupling(self, dtype):
-        return self.beta.astype(dtype)
+def wrong_symmetry(target):
+    return {"charge conjugation": SOUND.known.symmetries(target)["charge conjugation"]._replace(odd=frozenset())}
 
 
 class WrongProjection(Torus):
@@ -92,34 +96,21 @@ class WrongProjection(Torus):
         return jnp.mod(x, 3.0)
 
 
-class WrongWrap(Broken):
-    @property
-    def geometry(self):
-        return WrongProjection((2, 2, 2))
-
-
-class FlatComplex(Broken):
+def complex_start(target, key, kind, chains, dtype):
     """Complex links in a flat geometry of real numbers, which would die much later."""
-
-    @property
-    def geometry(self):
-        return FlatSpace((2, 2, 2))
-
-    def start(self, key, kind, chains, dtype):
-        x = super().start(key, kind, chains, dtype)
-        return jax.lax.complex(jnp.cos(x), jnp.sin(x))
+    x = SOUND.start(key, kind, chains, dtype)
+    return jax.lax.complex(jnp.cos(x), jnp.sin(x))
 
 
-class EuclideanForce(Ring):
+class EuclideanForce(Bonds):
     """The gradient in the space around the group, which is not its tangent space."""
 
-    def force(self, x):
-        return jax.grad(lambda y: jnp.sum(self.action(y)))(x)
+    def force(self, geometry, x):
+        return jax.grad(lambda y: jnp.sum(self.terms(y)))(x)
 
 
-class NotOnTheGroup(Ring):
-    def start(self, key, kind, chains, dtype):
-        return 1.5 * super().start(key, kind, chains, dtype)
+def start_off_the_group(target, key, kind, chains, dtype):
+    return 1.5 * Ring(3, 2.0).start(key, kind, chains, dtype)
 
 
 class Additive(UnitQuaternions):
@@ -129,59 +120,80 @@ class Additive(UnitQuaternions):
         return self.project(x.at[1:].add(0.5 * displacement)), v
 
 
-class AddsToTheGroup(Ring):
-    @property
-    def geometry(self):
-        return Additive((self.sites,))
+class Halo(Action):
+    """Of the field φ = x + η: what drawing it tells may be wrong."""
+
+    auxiliary: ClassVar = True
+
+    factor: float = 1.01
+    phi: jax.Array | None = None
+
+    def terms(self, x):
+        return 0.5 * (self.phi - x) ** 2
+
+    def refresh(self, key, gamma, x):
+        drawn = jax.random.normal(key, x.shape, x.dtype)
+        return Halo(self.factor, x + drawn), self.factor * 0.5 * drawn**2
 
 
-class OtherAcceptReject(Broken):
-    """A term that accept/reject does not know of."""
+class WrongForceOfHalo(Halo):
+    def force(self, geometry, x):
+        return 1.01 * (x - self.phi)
 
-    def counted_action(self, x):
-        return super().local_action(x), {}
-
-    def local_action(self, x):
-        return super().local_action(x) + 0.01 * jnp.cos(x[0])
-
-
-class WrongAtItsOrigin(Broken):
-    def action_of_origin(self, x):
-        return 1.01 * self.local_action(x)
+    def refresh(self, key, gamma, x):
+        drawn, terms = super().refresh(key, gamma, x)
+        return WrongForceOfHalo(1.0, drawn.phi), terms / self.factor
 
 
-class Raises(Broken):
-    def observables(self, x):
-        raise ValueError("not today")
+def raises(x):
+    raise ValueError("not today")
 
 
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize(
-    ("kind", "check", "complaint"),
+    ("make", "check", "complaint"),
     [
-        (WrongForce, "force", "the force differs from the gradient"),
-        (StoppedGradient, "finite differences", "along a random direction"),
-        (OtherAcceptReject, "accept/reject", "counted_action differs from local_action"),
-        (WrongAtItsOrigin, "accept/reject", "action_of_origin differs from local_action"),
-        (MixedChains, "chains", "the observable plaquette of a chain depends on other chains"),
-        (WrongShape, "shapes and names", "the observable plaquette has the shape"),
-        (WrongSymmetry, "symmetries", "the charge conjugation does not make the observable"),
-        (WrongExact, "exact results", "the exact value of plaquette is 0.5"),
-        (NoAnnealing, "annealing", "half the gamma"),
-        (WrongWrap, "projection", "the projection changes the action"),
-        (FlatComplex, "shapes and names", "start gives complex128, but fields of this geometry are float64"),
-        (EuclideanForce, "shapes and names", "the force has the shape"),
-        (NotOnTheGroup, "geometry", "start gives points that are not in the space"),
-        (AddsToTheGroup, "geometry", "difference does not undo drift"),
+        (lambda: broken(WrongForce(1.5)), "force", "the force differs from the gradient"),
+        (lambda: broken(StoppedGradient(1.5)), "finite differences", "along a random direction"),
+        (
+            lambda: broken(observables=mixed_chains),
+            "chains",
+            "the observable plaquette of a chain depends on other chains",
+        ),
+        (lambda: broken(observables=wrong_shape), "shapes and names", "the observable plaquette has the shape"),
+        (
+            lambda: broken(symmetries=wrong_symmetry),
+            "symmetries",
+            "the charge conjugation does not make the observable",
+        ),
+        (lambda: broken(exact=lambda _: {"plaquette": 0.5}), "exact results", "the exact value of plaquette is 0.5"),
+        (lambda: broken(geometry=WrongProjection((2, *SIDES))), "projection", "the projection changes the action"),
+        (
+            lambda: broken(geometry=FlatSpace((2, *SIDES)), start=complex_start),
+            "shapes and names",
+            "start gives complex128, but fields of this geometry are float64",
+        ),
+        (lambda: broken_ring(action=EuclideanForce(jnp.asarray(2.0))), "shapes and names", "the force has the shape"),
+        (lambda: broken_ring(start=start_off_the_group), "geometry", "start gives points that are not in the space"),
+        (lambda: broken_ring(geometry=Additive((3,))), "geometry", "difference does not undo drift"),
     ],
 )
-def test_broken_targets_are_found_out(kind, check, complaint):
-    target = kind()
+def test_broken_targets_are_found_out(make, check, complaint):
+    target = make()
     assert any(complaint in problem for problem in TARGET_CHECKS[check](target, example(target)))
 
 
 def test_all_problems_come_in_one_error():
-    with pytest.raises(ConformanceError, match="Raises breaks its contract") as error:
-        check_target(Raises())
+    with pytest.raises(ConformanceError, match="Target breaks its contract") as error:
+        check_target(broken(observables=raises))
     for check in ("shapes and names", "symmetries", "chains"):
         assert f"{check}: it raises ValueError: not today" in str(error.value)
+
+
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize(
+    ("action", "complaint"), [(Halo(), "refresh tells another"), (WrongForceOfHalo(), "the force")]
+)
+def test_broken_auxiliary_fields_are_found_out(action, complaint):
+    target = broken(action)
+    assert any(complaint in problem for problem in auxiliary_fields_are_drawn(target, example(target)))

@@ -52,6 +52,6 @@ def test_what_is_traced_is_taken_as_it_is():
     @jax.jit
     def coupling(beta, step_size, steps):
         kernel = HMC(U1((4, 4), beta), step_size, steps)
-        return kernel.target.beta, kernel.step_size, kernel.steps
+        return kernel.target.actions[0].coefficient, kernel.step_size, kernel.steps
 
     assert [float(value) for value in coupling(-1.0, -0.5, 0)] == [-1.0, -0.5, 0]

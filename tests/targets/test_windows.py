@@ -8,41 +8,42 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from dlhmc import DLHMC, HMC, Gaussian, UserError, build_trajectory, improved, wilson
-from dlhmc.targets.windows import Layout, Window, Windows, layout_for
-from dlhmc.theories.u1.links import plaquettes
-from dlhmc.theories.u1.wilson import U1
+from dlhmc import DLHMC, HMC, GaugeField, Gaussian, Plaquette, UserError, build_trajectory, improved, wilson
+from dlhmc.lattice.loops import plaquettes
+from dlhmc.targets.windows import Layout, Windows, layout_for, resized, window_in, window_of, windowed
+from dlhmc.theories.gauge.field import U1
 from unoptimised import unoptimised
 
 
-class Rectangles(U1):
+class Rectangles(Plaquette):
     """Cells that reach two sites far: rectangles of two plaquettes in both directions, beside the plaquettes."""
 
     reach: ClassVar[int] = 2
-
-    def resized(self, sides):
-        return Rectangles(tuple(sides), self.beta, self.gamma)
 
     def _angles(self, x):
         p = plaquettes(x)
         return jnp.stack([p, p + jnp.roll(p, -1, axis=0), p + jnp.roll(p, -1, axis=1)])
 
-    def local_action(self, x):
-        return self.beta.astype(x.dtype) * (1 - jnp.cos(self._angles(x)))
+    def terms(self, x):
+        return self.coefficient.astype(x.dtype) * (1 - jnp.cos(self._angles(x)))
 
-    def force(self, x):
-        return jax.grad(lambda y: jnp.sum(self.local_action(y)))(x)
+    def force(self, geometry, x):
+        return jax.grad(lambda y: jnp.sum(self.terms(y)))(x)
 
-    def cells_of(self, links):
-        p = super().cells_of(links)
+    def cells_of(self, elements):
+        (p,) = super().cells_of(elements)
         return np.stack([p, p | np.roll(p, -1, axis=0), p | np.roll(p, -1, axis=1)])
 
-    def cell_numbers(self, x):
+    def numbers(self, geometry, x):
         return jnp.sin(self._angles(x))[None]
 
-    def pushed_force(self, x, weights, pushes):
+    def pushed_force(self, geometry, x, weights, pushes):
         """The weights are held fixed."""
-        return jax.grad(lambda y: jnp.sum(weights[0] * self.local_action(y) + pushes[0] * self._angles(y)))(x)
+        return jax.grad(lambda y: jnp.sum(weights[0] * self.terms(y) + pushes[0] * self._angles(y)))(x)
+
+
+def rectangles(sides):
+    return GaugeField("u1", sides, [Rectangles(2.0)])
 
 
 # Windows in the middle of a lattice, around its edges, as large as it or smaller by a cell.
@@ -52,8 +53,8 @@ CASES = {
     "u1, all of it": lambda: (U1((4, 4), 2.0), 4),
     "u1, all but a cell, and all": lambda: (U1((5, 4), 2.0), 4),
     "u1, smallest": lambda: (U1((2, 3), 2.0), 2),
-    "rectangles": lambda: (Rectangles((9, 8), 2.0), 3),
-    "rectangles, all but a cell": lambda: (Rectangles((4, 5), 2.0), 3),
+    "rectangles": lambda: (rectangles((9, 8)), 3),
+    "rectangles, all but a cell": lambda: (rectangles((4, 5)), 3),
     "u1 in three dimensions": lambda: (wilson("u1", (4, 3, 5), 2.0), 2),
     "u1 with rectangles": lambda: (improved("u1", (5, 7), 2.0, "iwasaki"), 2),
     "u1 with rectangles in three dimensions": lambda: (improved("u1", (4, 3, 6), 2.0, "symanzik"), 2),
@@ -83,13 +84,18 @@ def moving_links(layout, place):
     return np.asarray(layout.cut(place, jnp.asarray(numbers)))[layout.inside, :, 0]
 
 
+def terms_of(target, x):
+    """All of them, [term, chain]."""
+    return jnp.concatenate([each.reshape(-1, each.shape[-1]) for each in target.terms(x).value])
+
+
 def seen(target):
     """Which terms of the action change with a link, [term, link], found by moving each of them."""
     x = hot(target, 1)
     links = np.arange(x.size)
     moved = jnp.repeat(x, x.size, axis=-1).reshape(x.size, x.size).at[links, links].add(0.7)
-    before, after = (target.local_action(y.reshape(*x.shape[:-1], -1)) for y in (x, moved))
-    return np.asarray(abs(after - before) > 1e-9).reshape(before.size, -1)
+    before, after = (terms_of(target, y.reshape(*x.shape[:-1], -1)) for y in (x, moved))
+    return np.asarray(abs(after - before) > 1e-9)
 
 
 def shared(target, layout, place):
@@ -138,9 +144,9 @@ def test_no_cell_sees_links_of_two_windows(name):
 @pytest.mark.parametrize("name", FLAT)
 def test_cells_of_a_window_are_those_that_see_its_links(name):
     target, block = CASES[name]()
-    window = Window.of_shape(target, layout_for(target, block))
+    window = windowed(window_of(target, layout_for(target, block)))
     expected = seen(window.whole)[:, window.layout.inside].any(axis=1)
-    np.testing.assert_array_equal(window.cells, np.flatnonzero(expected))
+    np.testing.assert_array_equal(window.cells(), np.flatnonzero(expected))
 
 
 @ALL
@@ -171,18 +177,18 @@ def in_each(target, layout, place, x, moved):
 
     def of_window(window, inside, given):
         end, patch, force = given
-        plain = (jnp.zeros((n, len(window.cells), x.shape[-1])) for n in (window.weights_per_cell, pushes))
-        found, other = window.force(inside), Window(window.whole, patch, layout)
+        action = windowed(window)
+        plain = (jnp.zeros((n, len(action.cells()), x.shape[-1])) for n in action.heads())
+        found, other = window.force(inside), window_in(action.whole, patch, layout)
         return {
-            "change": window.local_action(end) - window.local_action(inside),
+            "change": terms_of(window, end) - terms_of(window, inside),
             "force": found - force,
-            "weights": window.pushed_force(inside, *plain) - found,
-            "action beside others": other.local_action(inside) - window.local_action(inside),
+            "weights": action.pushed_force(inside, *plain) - found,
+            "action beside others": terms_of(other, inside) - terms_of(window, inside),
             "force beside others": other.force(inside) - found,
-            "numbers beside others": other.numbers(inside) - window.numbers(inside),
+            "numbers beside others": windowed(other).numbers(inside) - action.numbers(inside),
         }
 
-    pushes = target.pushes_per_cell
     return own.each(of_window, (moved, patches, own.momenta(target.force(x))), axis=-2)
 
 
@@ -190,7 +196,7 @@ def alone(target, layout, place, x, moved, number):
     """The change of the action of the whole lattice, where one window moves."""
     own = layout.cut(place, x)[..., layout.inside, :, :]
     y = layout.paste(place, x, jnp.where(jnp.arange(layout.number, dtype=jnp.int32)[:, None] == number, moved, own))
-    return jnp.sum((target.local_action(y) - target.local_action(x)).reshape(-1, x.shape[-1]), axis=0)
+    return jnp.sum(terms_of(target, y) - terms_of(target, x), axis=0)
 
 
 @pytest.mark.usefixtures("x64")
@@ -214,7 +220,7 @@ def test_inside_of_windows_is_the_distribution_of_the_whole(name):
 def test_places_are_drawn_uniformly():
     """Each of the twelve sites, in 300 draws: one is left out once in 10¹⁰ seeds."""
     target = U1((4, 3), 2.0)
-    x = jnp.zeros((*target.shape, 1))
+    x = jnp.zeros((*target.geometry.shape, 1))
     draw = jax.jit(jax.vmap(lambda key: Windows.around(key, target, 3, x).place))
     found = np.asarray(draw(jax.random.split(jax.random.key(0), 300)))
     assert {tuple(place) for place in found.tolist()} == set(itertools.product(range(4), range(3)))
@@ -238,11 +244,11 @@ def test_layers_that_do_not_fit_are_refused():
 
 
 def test_they_are_for_sums_over_cells():
-    with pytest.raises(TypeError, match="sum over cells, not Gaussian"):
+    with pytest.raises(TypeError, match="sum over cells, not GaussianDensity"):
         layout_for(Gaussian([1.0]), 2)
     layers = build_trajectory(U1((4, 4), 2.0), "local", hidden=(2,), window=2)
     target = U1((4, 4), 2.0)
-    x = jnp.zeros((*target.shape, 2))
+    x = jnp.zeros((*target.geometry.shape, 2))
     with pytest.raises(TypeError, match="put them into Local"):
         layers.inside.forward(target, x, x)
 
@@ -251,7 +257,7 @@ def test_plain_hmc_in_a_window():
     """A window is a target as any other."""
     target = U1((5, 6), 2.0)
     layout = layout_for(target, 3)
-    window = Window(target.resized(layout.patch), jnp.zeros((2 * 16, 1)).repeat(4, axis=1), layout)
+    window = window_in(resized(target, layout.patch), jnp.zeros((2 * 16, 1)).repeat(4, axis=1), layout)
     x = window.start(jax.random.key(0), "hot", 4, jnp.dtype(jnp.float32))
     kernel = HMC(window, 0.2, 4)
     state, info = unoptimised(lambda x: kernel.step(jax.random.key(1), kernel.init(x)))(x)

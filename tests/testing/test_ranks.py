@@ -1,14 +1,14 @@
 """Ranks tell right from wrong."""
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from dlhmc.kernels import HMC, Info, Kernel, State
+from dlhmc.targets.contract import with_gamma
 from dlhmc.testing import check_ranks
-from dlhmc.theories.u1.wilson import U1
+from dlhmc.theories.gauge.field import U1
 from dlhmc.theories.vectors.gaussian import Gaussian
 
 # `check_stationarity`, which everything else relies on, is tested in the short run.
@@ -29,7 +29,7 @@ class Hotter(Faulty):
     """HMC at another temperature than its target's."""
 
     def step(self, key, state):
-        other = eqx.tree_at(lambda target: target.beta, self.target, (1 - self.fault) * self.target.beta)
+        other = with_gamma(self.target, 1 - self.fault)
         return HMC(other, self.step_size, self.steps).step(key, state)
 
 
@@ -38,7 +38,7 @@ class Turns(Faulty):
 
     def step(self, key, state):
         state, info = super().step(key, state)
-        return State(self.target.geometry.project(state.x + self.fault)), info
+        return State.at(self.target, self.target.geometry.project(state.x + self.fault)), info
 
 
 # An exact kernel fails with probability 1e-3 at a new seed.
@@ -70,7 +70,7 @@ class Halves(Kernel):
         drawn = jax.random.normal(value, state.x.shape[-1:])
         x = state.x.at[jax.random.randint(which, (), 0, 2)].set(drawn)
         one = jnp.ones(x.shape[-1], x.dtype)
-        return State(x), Info(one, one > 0, 0 * one, one < 0)
+        return State.at(self.target, x), Info(one, one > 0, 0 * one, one < 0)
 
 
 def test_what_chains_have_in_common_does_not_spoil_their_ranks():

@@ -72,7 +72,7 @@ def compare(
 ) -> Comparison:
     """Race samplers side by side until τ_int of each is known: those given, and HMC on a grid that is tuned first.
 
-    The first observable in `target.slow` judges. Chains start from exact draws; for targets that have none from
+    The first of the target's slow observables judges. Chains start from exact draws; for targets that have none from
     approximate ones or hot configurations, and some trajectories of HMC.
 
     Args:

@@ -12,7 +12,7 @@ import xarray as xr
 
 from dlhmc.api.building import architecture_of, build_trajectory
 from dlhmc.api.running import Progress, conclude, is_double, place_for, shown
-from dlhmc.errors import Setting, UserError
+from dlhmc.errors import UserError
 from dlhmc.kernels import DLHMC
 from dlhmc.layers import Trajectory
 from dlhmc.models import model
@@ -45,7 +45,7 @@ class Trained:
 
     def kernel_for(self, target: Target) -> DLHMC:
         """The same at another coupling, or on another lattice where the layers allow it."""
-        return DLHMC(target, self.trajectory)
+        return DLHMC.of(target, self.trajectory)
 
     def save(self, path: str | Path) -> None:
         """Write a model file (arrays and their description, no pickle), which `load_kernel` reads."""
@@ -70,7 +70,6 @@ def train(
     learning_rate: float | None = None,
     optimiser: optax.GradientTransformation | None = None,
     gamma: Schedule | float | None = None,
-    schedules: Mapping[str, Schedule] | None = None,
     start: Start | None = None,
     burn_in: int = 100,
     out: str | Path | None = None,
@@ -95,7 +94,6 @@ def train(
         learning_rate: largest rate of Adam with clipping, a warm-up and a cosine decay.
         optimiser: an Optax optimiser in place of it.
         gamma: schedule of the annealing factor γ_t; a number is where it begins, to rise to 1.
-        schedules: of other couplings of the target, by name.
         start: first configurations: exact draws, hot, cold or near equilibrium; the best that the target has if None.
         burn_in: trajectories before training.
         out: new directory for the run; without one, nothing is left on disk.
@@ -123,9 +121,9 @@ def train(
     else:
         trajectory = build_trajectory(target, trajectory, seed=seed)
     defaults = kind.training
-    stages = [Stage(kind(), target, 1.0)] if architecture is None else architecture.stages(target)
+    stages = Architecture.stages(kind(), target) if architecture is None else architecture.stages(target)
     steps = defaults.steps * len(stages) if steps is None else steps
-    couplings = _schedules(target, gamma, schedules or {}, defaults.gamma_start, steps, stages)
+    couplings = _schedules(gamma, defaults.gamma_start, steps, stages)
     function = loss if callable(loss) else registry.loss_for(target, loss, defaults.loss)[1].function
     rate = defaults.learning_rate if learning_rate is None else learning_rate
     each = steps // len(stages)
@@ -165,27 +163,9 @@ def train(
     return cast(Trained, conclude(trained, code, f"{work.steps_done} of {steps} steps", out))
 
 
-def _schedules(
-    target: Target,
-    gamma: Schedule | float | None,
-    others: Mapping[str, Schedule],
-    default: float,
-    steps: int,
-    stages: list[Stage],
-) -> list[dict[str, Schedule]]:
-    """Those of all couplings that change in each stage, γ among them."""
-    for name in others:
-        if name not in target.couplings or name == "gamma":
-            known = ", ".join(coupling for coupling in target.couplings if coupling != "gamma") or "none"
-            raise UserError(
-                f"{Setting('schedules')} has one for '{name}', but the couplings of this target are: {known}."
-            )
-    if "gamma" not in target.couplings:
-        if gamma is not None and gamma != 1.0:
-            raise UserError("This target has no factor gamma to anneal: add it to its couplings, or leave out gamma.")
-        return [dict(others) for _ in stages]
+def _schedules(gamma: Schedule | float | None, default: float, steps: int, stages: list[Stage]) -> list[Schedule]:
+    """That of γ in each stage."""
     if isinstance(gamma, Schedule):
-        return [{"gamma": gamma, **others} for _ in stages]
+        return [gamma for _ in stages]
     first = default if gamma is None else float(gamma)
-    annealed = annealings(stages, steps, first, ObjectiveSettings.anneal)
-    return [{"gamma": of_stage, **others} for of_stage in annealed]
+    return list(annealings(stages, steps, first, ObjectiveSettings.anneal))

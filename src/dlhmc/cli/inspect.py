@@ -143,7 +143,7 @@ class Measure(Compiling):
         settings = theory.from_shape(shape, given)
         if settings is None:
             example = theory.settings(**given)
-            axes = ", ".join(map(str, example.build().shape))
+            axes = ", ".join(map(str, example.build().geometry.shape))
             raise UserError(
                 f"An array of the shape {list(shape)} cannot hold configurations: those of "
                 f"{registry.told_by(theory.name, example)}, for one, have the shape [configuration, {axes}] or "

@@ -67,7 +67,7 @@ def compare(
     require_room(target, settings.chains)
     draws = target.exact_draws()
     exact = [exact_contestant(target, draws)] if settings.exact and draws is not None else []
-    if not target.slow.keys() & set(scalars(target)):
+    if not target.known.slow(target).keys() & set(scalars(target)):
         raise UserError("This target does not say which observable is slow: set `slow`, by which samplers are judged.")
 
     @functools.cache

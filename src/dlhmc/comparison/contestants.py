@@ -155,7 +155,7 @@ def equilibrated(target: Target, length: float, chains: int, seed: int) -> Field
     From approximate draws, where there are any, else from hot configurations.
     """
     point = GridPoint("leapfrog", length, None, _ACCEPTANCE_ON_THE_WAY)
-    kernel, draws = _hmc(point, target, _FIRST_GUESS_OF_STEP_SIZE), target.approximate_draws()
+    kernel, draws = _hmc(point, target, _FIRST_GUESS_OF_STEP_SIZE), target.known.approximate_draws(target)
     x = begin(kernel, draws, integer(seed, np.uint32), "hot", chains).state.x
     return _tune(point, target, x, seed, _FROM_HOT if draws is None else _FROM_NEAR)[1]
 

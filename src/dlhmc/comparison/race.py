@@ -69,15 +69,15 @@ class Runner:
         self.status: Status = "running"
         observables = scalars(target)
         #: observables by which it is judged, the first one first, with their exact means
-        self.slow = {name: mean for name, mean in target.slow.items() if name in observables}
+        self.slow = {name: mean for name, mean in target.known.slow(target).items() if name in observables}
         self.taus: dict[str, AutocorrelationTime] = {}
-        self.streams = Streams(observables, target.sector, x.shape[-1])
+        self.streams = Streams(observables, target.known.sector, x.shape[-1])
         self.accepted = self.nonfinite = 0
         self.seconds = 0.0
-        self._sector = target.sector if target.sector in observables else None
+        self._sector = target.known.sector if target.known.sector in observables else None
         #: σ² of slow observables in units of their squared changes, where the target knows it, or the race has learned
-        self._variances = {name: target.slow_variance(name) for name in self.slow}
-        self._given = self._variances.get(target.sector or "")
+        self._variances = {name: target.known.slow_variance(target, name) for name in self.slow}
+        self._given = self._variances.get(target.known.sector or "")
         #: σ² of the sector, where this sampler has measured it
         self.variance: Estimate | None = None
         self._carry = begin_at(contestant.kernel, x)
@@ -260,7 +260,7 @@ def _median(values: NDArray[np.float64]) -> Estimate:
 
 def scalars(target: Target) -> tuple[str, ...]:
     """Observables that are one real number for each chain: samplers are judged by no others."""
-    field = jax.ShapeDtypeStruct((*target.shape, 1), target.geometry.dtype(jnp.dtype(jnp.result_type(float))))
+    field = jax.ShapeDtypeStruct((*target.geometry.shape, 1), target.geometry.dtype(jnp.dtype(jnp.result_type(float))))
     shapes = jax.eval_shape(target.observables, field)
     return tuple(name for name, a in shapes.items() if a.ndim == 1 and not np.issubdtype(a.dtype, np.complexfloating))
 

@@ -242,7 +242,7 @@ def evaluate(
         seconds,
         len(ran) == len(runners) > 0 and all(runner.status != "running" for runner in runners),
         interrupted,
-        {name: exact[name] for name in target.moments if name in exact},
+        {name: exact[name] for name in target.known.moments if name in exact},
         None if fewest is None else fewest.name,
         None if quickest is None else quickest.name,
         () if exact_starts else _warnings(ran),
@@ -280,13 +280,13 @@ def _entry(runner: Runner, target: Target, exact: Mapping[str, float]) -> Entry:
             compared(
                 mean_and_error(
                     streams[observable].astype(float) ** power,
-                    sector=streams[observable] if observable == target.sector else None,
+                    sector=streams[observable] if observable == target.known.sector else None,
                     equilibrium_start=drawn,
                 ),
                 exact.get(name),
             ),
         )
-        for name, (observable, power) in target.moments.items()
+        for name, (observable, power) in target.known.moments.items()
         if observable in streams.names
     }
     times = {

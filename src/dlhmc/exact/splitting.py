@@ -75,7 +75,7 @@ class TorusDraws(eqx.Module):
         of_holonomies, of_plaquettes, of_gauge = jax.random.split(key, 3)
         a, b = self._holonomies(of_holonomies, chains, dtype)
         x = matrices_from_plaquettes(self._plaquettes(of_plaquettes, _commutator(a, b)), a, b)
-        g = self._matrices(*self.lattice).haar(of_gauge, chains, dtype)
+        g = self._matrices(*self.lattice).scatter(of_gauge, chains, dtype)
         ahead = jnp.stack([jnp.roll(g, -1, axis=2), jnp.roll(g, -1, axis=3)], axis=2)
         x = multiply(multiply(g[:, :, None], x), adjoint(ahead))
         return self._matrices(2, *self.lattice).project(x)
@@ -87,7 +87,7 @@ class TorusDraws(eqx.Module):
         whole = jnp.full(chains, len(self.couplings) - 1, jnp.int32)
 
         def propose(key: Key[Array, ""]) -> tuple[Matrices, PerChain]:
-            pair = self._matrices(2).haar(key, chains, dtype)
+            pair = self._matrices(2).scatter(key, chains, dtype)
             return pair, self._log_factor(whole, _commutator(pair[:, :, 0], pair[:, :, 1]))
 
         pair = rng.first_accepted(key, propose)

@@ -57,6 +57,14 @@ class Geometry(eqx.Module):
         """The dtype of fields at this precision."""
         return jnp.dtype(np.result_type(real, np.complex64) if self.is_complex else real)
 
+    def origin(self, chains: int, dtype: jnp.dtype) -> Field:
+        """The point from which the coordinates count, such as the unit matrix."""
+        return jnp.zeros((*self.shape, chains), self.dtype(dtype))
+
+    def scatter(self, key: Key[Array, ""], chains: int, dtype: jnp.dtype) -> Field:
+        """Points far apart: uniform in a compact space, else normal."""
+        return rng.normal(key, (*self.shape, chains), dtype)
+
     @rng.by_chain
     def momentum(self, key: Key[Array, ""], x: Field) -> Momentum:
         """Momenta v ~ e^{−K(v)} in the tangent spaces at x."""

@@ -3,6 +3,7 @@
 Vectors come last, so that the numbers of an inner product are neighbours. Momenta are tangent vectors.
 """
 
+import math
 from collections.abc import Callable
 from typing import ClassVar
 
@@ -51,6 +52,14 @@ class Spheres(Geometry):
     def tangent(self, x: Field, v: Field) -> Momentum:
         """The part of v that is orthogonal to x."""
         return v - self.dot(x, v) * x
+
+    def origin(self, chains: int, dtype: jnp.dtype) -> Field:
+        """All vectors along the first component."""
+        flat = jnp.zeros((*self.sides, math.prod(self.vector), chains), dtype)
+        return flat.at[..., 0, :].set(1).reshape(*self.shape, chains)
+
+    def scatter(self, key: Key[Array, ""], chains: int, dtype: jnp.dtype) -> Field:
+        return self.project(super().scatter(key, chains, dtype))
 
     @rng.by_chain
     def momentum(self, key: Key[Array, ""], x: Field) -> Momentum:

@@ -2,11 +2,11 @@
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Key
 
 from dlhmc.geometry.contract import Field, Momentum
 from dlhmc.geometry.flat import Coordinates
-from dlhmc.numerics import trig
+from dlhmc.numerics import rng, trig
 
 TWO_PI = 2 * np.pi
 
@@ -26,6 +26,9 @@ class Torus(Coordinates):
     def project(self, x: Field) -> Field:
         """All angles in [−π, π)."""
         return wrap_angle(x)
+
+    def scatter(self, key: Key[Array, ""], chains: int, dtype: jnp.dtype) -> Field:
+        return TWO_PI * rng.uniform(key, (*self.shape, chains), dtype) - np.pi
 
     def features(self, x: Field) -> Float[Array, "2 *element chain"]:
         """Cosine and sine of every angle."""

@@ -122,8 +122,11 @@ class UnitaryMatrices(Geometry):
         """Real and imaginary parts."""
         return jnp.concatenate([x.real, x.imag]).reshape(-1, *x.shape[2:])
 
+    def origin(self, chains: int, dtype: jnp.dtype) -> Matrices:
+        return identity(jnp.zeros((*self.shape, chains), self.dtype(dtype)))
+
     @rng.by_chain
-    def haar(self, key: Key[Array, ""], chains: int, dtype: jnp.dtype) -> Matrices:
+    def scatter(self, key: Key[Array, ""], chains: int, dtype: jnp.dtype) -> Matrices:
         """Matrices of the Haar measure: complex normal numbers, their rows made orthonormal one after the other."""
         real, imaginary = rng.normal(key, (2, *self.shape, chains), dtype)
         rows: list[Array] = []

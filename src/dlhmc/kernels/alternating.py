@@ -8,9 +8,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Key
 
+from dlhmc.actions.contract import Effort, add_efforts
 from dlhmc.geometry.contract import Field, Momentum, PerChain
 from dlhmc.kernels.contract import Kernel, RoundTrip
-from dlhmc.targets.contract import Effort, Target, added_up
+from dlhmc.targets.contract import Target, terms_at
 
 
 class InfoOfBoth(NamedTuple):
@@ -92,8 +93,8 @@ class Alternating(Kernel):
         moves = jnp.mean(accepted, axis=0, dtype=info.acceptance.dtype)
         nonfinite = info.nonfinite | jnp.any(nonfinite, axis=0)
         # What moves keep about their start, and the kernel about its own, is computed anew.
-        again = (kernel.target.action_effort(state.x) for kernel in (self.move, self.kernel))
-        effort = added_up(_effort(info), jax.tree.map(lambda each: jnp.sum(each, axis=0), effort), *again)
+        again = (terms_at(kernel.target, state.x).effort for kernel in (self.move, self.kernel))
+        effort = add_efforts(_effort(info), jax.tree.map(lambda each: jnp.sum(each, axis=0), effort), *again)
         own = (info.acceptance, info.accepted, info.energy_change)
         return self.kernel.init(moving.x), InfoOfBoth(*own, nonfinite, effort, {self.told: moves}, change[0])
 

@@ -8,31 +8,28 @@ import equinox as eqx
 import jax
 from jaxtyping import Array, Bool, Float, Key
 
+from dlhmc.actions.contract import Effort
 from dlhmc.geometry.contract import Field, Momentum, PerChain
 from dlhmc.kernels.metropolis import select
-from dlhmc.targets.contract import Effort, LocalAction, Target
+from dlhmc.targets.contract import AllTerms, Target, terms_at
 
 
 class State(NamedTuple):
     """What the next step needs. A kernel may have a state of its own that keeps more, with the configurations as x."""
 
     x: Field
-    #: of x, where the target says that it is expensive and the kernel can use it again
-    action: LocalAction | None = None
+    #: of the action at x
+    terms: AllTerms
 
     @classmethod
-    def knowing(cls, target: Target, x: Field) -> "State":
-        """Chains at x, with their action if it is worth keeping."""
-        return cls(x, target.local_action(x) if target.expensive else None)
+    def at(cls, target: Target, x: Field) -> "State":
+        """Chains at x. Auxiliary fields have no terms yet."""
+        return cls(x, terms_at(target, x).value)
 
-    def known(self, target: Target) -> LocalAction:
-        """The action of x, as kept or computed; auxiliary fields of the target were drawn at x."""
-        return target.action_of_origin(self.x) if self.action is None else self.action
-
-    def moved(self, accepted: Bool[Array, " chain"], x: Field, action: LocalAction) -> "State":
-        """At x, with its action, where it was accepted."""
-        kept = None if self.action is None else select(accepted, action, self.action)
-        return State(select(accepted, x, self.x), kept)
+    def moved(self, accepted: Bool[Array, " chain"], x: Field, terms: AllTerms) -> "State":
+        """At x, with its terms, where it was accepted."""
+        kept = (None if old is None else select(accepted, new, old) for old, new in zip(self.terms, terms, strict=True))
+        return State(select(accepted, x, self.x), tuple(kept))
 
 
 class Info(NamedTuple):
@@ -83,7 +80,7 @@ class Kernel(eqx.Module):
 
     def init(self, x: Field) -> Any:
         """The state of chains that start at x."""
-        return State(x)
+        return State.at(self.target, x)
 
     @abstractmethod
     def step(self, key: Key[Array, ""], state: Any) -> tuple[Any, Any]:

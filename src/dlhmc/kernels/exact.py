@@ -7,7 +7,6 @@ from jaxtyping import Array, Key
 
 from dlhmc.geometry.contract import all_finite, real_dtype
 from dlhmc.kernels.contract import Info, Kernel, State
-from dlhmc.kernels.metropolis import select
 from dlhmc.targets.contract import ExactDraws, Target
 
 
@@ -24,5 +23,6 @@ class Exact(Kernel):
         chains, dtype = state.x.shape[-1], real_dtype(state.x)
         x = self.draws.draw(key, chains, dtype)
         finite = all_finite(x)
-        x = select(finite, x, state.x)
-        return State(x), Info(finite.astype(dtype), finite, jnp.zeros(chains, dtype), ~finite)
+        return state.moved(finite, x, self.init(x).terms), Info(
+            finite.astype(dtype), finite, jnp.zeros(chains, dtype), ~finite
+        )

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Float, Int, Key
 
+from dlhmc.actions.contract import Effort, add_efforts
 from dlhmc.errors import Setting, UserError
 from dlhmc.geometry.contract import Field, Momentum
 from dlhmc.kernels.contract import Info, Kernel, RoundTrip, State
@@ -14,7 +15,7 @@ from dlhmc.kernels.integrators import INTEGRATORS, Integrator, integrate
 from dlhmc.kernels.metropolis import decide
 from dlhmc.numerics.leaves import parameter
 from dlhmc.settings import Count, Positive
-from dlhmc.targets.contract import Effort, Target, action_change, added_up, energy_change, kinetic_change
+from dlhmc.targets.contract import Target, action_change, energy_change, kinetic_change
 
 # A tuner that has lost its way must not spend minutes on a trajectory.
 MOST_STEPS = 2000
@@ -23,8 +24,8 @@ MOST_STEPS = 2000
 class HMC(Kernel):
     """A trajectory of `steps` integrator steps with fresh momenta, then accept or reject.
 
-    With a `length`, trajectories keep it when the step size changes: the number of steps follows. Of a force in several
-    parts (`Target.forces`), the faster one takes `inner_steps` steps for each of the slower.
+    With a `length`, trajectories keep it when the step size changes: the number of steps follows. Of several actions,
+    each takes `inner_steps` steps for each of the slower one before it; with 1 all take the same.
 
     >>> import jax.numpy as jnp
     >>> from dlhmc import Gaussian
@@ -54,7 +55,7 @@ class HMC(Kernel):
         length: ArrayLike | None = None,
         inner_steps: int | None = None,
     ) -> None:
-        if inner_steps is not None and type(target).forces is Target.forces:
+        if inner_steps is not None and len(target.actions) == 1:
             raise UserError(
                 f"{Setting('inner_steps')} is for a force in several parts; this one has one: leave it out."
             )
@@ -62,7 +63,7 @@ class HMC(Kernel):
             raise UserError(f"{Setting('integrator')} must be {' or '.join(INTEGRATORS)}, not {integrator!r}.")
         self.target = target
         self.integrator = INTEGRATORS[integrator] if isinstance(integrator, str) else integrator
-        self.inner_steps = target.inner_steps if inner_steps is None else inner_steps
+        self.inner_steps = target.known.inner_steps if inner_steps is None else inner_steps
         self.step_size = parameter("step_size", step_size, Positive)
         self.steps = parameter("steps", steps, Count)
         self.length = None
@@ -70,22 +71,19 @@ class HMC(Kernel):
             self.length = parameter("length", length, Positive)
             self.step_size, self.steps = _divided(self.length, self.step_size)
 
-    def init(self, x: Field) -> State:
-        """With the action, if it is expensive."""
-        return State.knowing(self.target, x)
-
     def step(self, key: Key[Array, ""], state: State) -> tuple[State, Info]:
         """One trajectory of every chain."""
         momentum_key, accept_key, refresh_key = jax.random.split(key, 3)
-        x = state.x
-        v = self.target.geometry.momentum(momentum_key, x)
-        target = self.target.refresh(refresh_key, x)
+        x, geometry = state.x, self.target.geometry
+        v = geometry.momentum(momentum_key, x)
+        target, drawn = self.target.refresh(refresh_key, x)
+        start = tuple(kept if new is None else new for kept, new in zip(state.terms, drawn.value, strict=True))
         x_new, v_new, effort = self._integrate(target, x, v)
-        action_new, told = target.counted_action(x_new)
-        change = action_change(state.known(target), action_new, x_new) + kinetic_change(target, v, v_new)
+        end = target.terms(x_new)
+        change = action_change(start, end.value, x_new) + kinetic_change(geometry, v, v_new)
         acceptance, accepted, nonfinite = decide(accept_key, change)
-        effort = added_up(target.refresh_effort(), effort, told)
-        state = state.moved(accepted, target.geometry.project(x_new), action_new)
+        effort = add_efforts(drawn.effort, effort, end.effort)
+        state = state.moved(accepted, geometry.project(x_new), end.value)
         return state, Info(acceptance, accepted, change, nonfinite, effort)
 
     def _integrate(self, target: Target, x: Field, v: Momentum) -> tuple[Field, Momentum, Effort]:

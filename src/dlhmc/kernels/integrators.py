@@ -5,18 +5,22 @@ a trajectory of N steps costs N·(kicks − 1) + 1 forces. Integrators nest: whe
 slow part is a whole trajectory of the fast one.
 """
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import jax
+import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Float, Int
 
+from dlhmc.actions.contract import Action, Counted, Effort, add_efforts, counted
 from dlhmc.geometry.contract import Field, Momentum
 from dlhmc.names import Scheme
-from dlhmc.targets.contract import CountedForce, Effort, Target, added
+from dlhmc.targets.contract import Target
 
+Force = Callable[[Field], Counted]
 #: a motion of (x, v) for some time
-Flow = Callable[[Field, Momentum, Float[Array, ""]], tuple[Field, Momentum, Effort]]
+Motion = Callable[[Field, Momentum, Float[Array, ""]], tuple[Field, Momentum, Effort]]
 
 
 class Integrator(NamedTuple):
@@ -52,8 +56,8 @@ def integrate(
 ) -> tuple[Field, Momentum, Effort]:
     """A trajectory of `steps` ≥ 1 steps; their number and size are arrays, so neither recompiles.
 
-    Of a force in several parts, each takes `inner_steps` steps for one of the slower part before it. What the forces
-    tell about themselves is added up.
+    With more than one of `inner_steps`, each action takes so many for each step of the slower one before it. What the
+    forces tell about their work is added up.
 
     >>> import jax.numpy as jnp
     >>> from dlhmc import Gaussian
@@ -68,24 +72,32 @@ def integrate(
     def drift(x: Field, v: Momentum, time: Float[Array, ""]) -> tuple[Field, Momentum, Effort]:
         return (*target.geometry.drift(x, v, time * v), {})
 
-    *slower, slowest = reversed(target.counted_forces())
-    flow: Flow = drift
-    for force in slower:  # the fastest first: it is innermost
-        flow = _nested(integrator, force, flow, inner_steps)
-    return _trajectory(integrator, slowest, flow, x, v, step_size.astype(v.dtype), steps)
+    forces = [functools.partial(_force, target, (action,)) for action in target.actions]
+    slowest, *faster = forces if inner_steps > 1 else [functools.partial(_force, target, target.actions)]
+    motion: Motion = drift
+    for force in reversed(faster):  # the fastest is innermost
+        motion = _nested(integrator, force, motion, inner_steps)
+    return _trajectory(integrator, slowest, motion, x, v, step_size.astype(v.dtype), steps)
 
 
-def _nested(integrator: Integrator, force: CountedForce, inner: Flow, steps: int) -> Flow:
-    def flow(x: Field, v: Momentum, time: Float[Array, ""]) -> tuple[Field, Momentum, Effort]:
+def _force(target: Target, actions: Sequence[Action], x: Field) -> Counted:
+    """γ ∂S of some of the actions."""
+    parts = [counted(action.force(target.geometry, x)) for action in actions]
+    total = sum((part.value for part in parts[1:]), parts[0].value)
+    return Counted(target.gamma.astype(total.dtype) * total, add_efforts(*(part.effort for part in parts)))
+
+
+def _nested(integrator: Integrator, force: Force, inner: Motion, steps: int) -> Motion:
+    def motion(x: Field, v: Momentum, time: Float[Array, ""]) -> tuple[Field, Momentum, Effort]:
         return _trajectory(integrator, force, inner, x, v, time / steps, steps)
 
-    return flow
+    return motion
 
 
 def _trajectory(
     integrator: Integrator,
-    force: CountedForce,
-    drift: Flow,
+    force: Force,
+    drift: Motion,
     x: Field,
     v: Momentum,
     h: Float[Array, ""],
@@ -99,11 +111,14 @@ def _trajectory(
         x, v, effort = carry
         for fraction, next_kick in zip(integrator.drifts, (*integrator.kicks[1:-1], closing), strict=True):
             x, v, inside = drift(x, v, fraction * h)
-            slope, told = force(x)
-            v, effort = v - (next_kick * h) * slope, added(added(effort, told), inside)
+            slope, work = force(x)
+            v, effort = v - (next_kick * h) * slope, add_efforts(effort, work, inside)
         return x, v, effort
 
     slope, effort = force(x)
+    # A loop carries the same names all along, those of faster actions included.
+    names = jax.eval_shape(lambda x, v: drift(x, v, h)[2], x, v)
+    effort = add_efforts(effort, {name: jnp.zeros(each.shape, each.dtype) for name, each in names.items()})
     carry = (x, v - (first * h) * slope, effort)
     carry = jax.lax.fori_loop(0, steps - 1, lambda _, carry: step(carry, last + first), carry)
     # A loop as well: XLA would fuse a step that stands alone with what comes after it, and compute parts of it twice.

@@ -10,7 +10,7 @@ from jaxtyping import Array, Bool, Key
 
 from dlhmc.geometry.contract import Field, Momentum, PerChain
 from dlhmc.numerics import rng
-from dlhmc.targets.contract import Target
+from dlhmc.targets.contract import Target, for_chains
 from dlhmc.targets.windows import Windows
 
 
@@ -94,8 +94,8 @@ def either_way(key: Key[Array, ""], trajectory: Trajectory, target: Target, x: F
         return Phase(*(jnp.where(d, a, b) for a, b in zip(there, back, strict=True)))
     d = rng.coin(key, (chains // 2,))
     forward, backward = functools.partial(_one_of_each_pair, d), functools.partial(_one_of_each_pair, ~d)
-    there = trajectory.forward(target.for_chains(forward), forward(x), forward(v))
-    back = trajectory.inverse(target.for_chains(backward), backward(x), backward(v))
+    there = trajectory.forward(for_chains(target, forward), forward(x), forward(v))
+    back = trajectory.inverse(for_chains(target, backward), backward(x), backward(v))
     return Phase(*(_collect(d, a, b) for a, b in zip(there, back, strict=True)))
 
 

@@ -3,16 +3,27 @@
 Forward and inverse both return the logarithm of their Jacobian determinant for each chain.
 """
 
+from collections.abc import Callable
+
 import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from dlhmc.geometry.contract import sum_sites
+from dlhmc.geometry.contract import Field, sum_sites
 from dlhmc.layers.contract import Layer, Phase
 from dlhmc.layers.masks import tiled
 from dlhmc.layers.position import PositionRule
 from dlhmc.networks.contract import Network, Zeta
 from dlhmc.targets.contract import Target
+
+#: what networks see of x, but for elements that are hidden from them
+View = Callable[[Target, Field, Bool[Array, "*element"] | None], Float[Array, "feature ... chain"]]
+
+
+def see_elements(target: Target, x: Field, hidden: Bool[Array, "*element"] | None) -> Float[Array, "feature ... chain"]:
+    """The features of the geometry, 0 where they are hidden."""
+    features = target.geometry.features(x)
+    return features if hidden is None else jnp.where(hidden[..., None], 0, features)
 
 
 class LeapfrogLayer(Layer):
@@ -25,6 +36,7 @@ class LeapfrogLayer(Layer):
     log_step_v: Float[Array, ""]
     log_step_x: Float[Array, ""]
     rule: PositionRule = eqx.field(static=True)
+    view: View = eqx.field(static=True, default=see_elements)
 
     def forward(self, target: Target, phase: Phase) -> Phase:
         """The four sub-updates in the order of the paper."""
@@ -48,7 +60,7 @@ class LeapfrogLayer(Layer):
         x, v, log_jacobian = phase
         step = jnp.exp(self.log_step_v).astype(v.dtype)
         force = target.force(x)
-        s, q, t = self.v_network(Zeta(target.features(x), force))
+        s, q, t = self.v_network(Zeta(self.view(target, x, None), force))
         log_scale = (0.5 * step) * s
         impulse = (0.5 * step) * (force * jnp.exp(step * q) + t)
         if forward:
@@ -61,7 +73,7 @@ class LeapfrogLayer(Layer):
         geometry = target.geometry
         step = jnp.exp(self.log_step_x).astype(v.dtype)
         moved = tiled(moved, geometry.elements)
-        s, q, t = self.x_network(Zeta(target.features(x, hidden=moved), v))
+        s, q, t = self.x_network(Zeta(self.view(target, x, moved), v))
         shift = step * (v * jnp.exp(step * q) + t)
         update = self.rule.forward if forward else self.rule.inverse
         x_new, log_derivative = update(geometry, x, shift, step * s)

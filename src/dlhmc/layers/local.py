@@ -12,15 +12,15 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Bool, Float, Key
 from numpy.typing import NDArray
 
-from dlhmc.geometry.contract import Field, Momentum
+from dlhmc.geometry.contract import Field, Momentum, real_dtype
 from dlhmc.layers.contract import Phase, Trajectory
 from dlhmc.layers.palindrome import Impulse, Kick
 from dlhmc.networks.mlp import MLP
 from dlhmc.targets.contract import Target
-from dlhmc.targets.windows import Window, Windows, layout_for
+from dlhmc.targets.windows import Windowed, Windows, layout_for, stiffness, window_of, windowed
 
 #: numbers of all cells of a window, one after the other → what a kick makes of them
 CellNetwork = Callable[[Float[Array, "in chain"]], Float[Array, "out chain"]]
@@ -37,15 +37,15 @@ class PlaquetteKick(Kick):
 
     def __call__(self, target: Target, x: Field) -> Impulse:
         """S, and the force with weights and pushes."""
-        window = _window(target)
+        window = windowed(target)
         numbers = window.numbers(x)
         _, cells, chains = numbers.shape
         found = self.network(numbers.reshape(-1, chains))
         of_cells = found[:-1].reshape(-1, cells, chains)
-        weights, pushes = jnp.split(of_cells, [window.weights_per_cell])
-        return Impulse(found[-1], window.pushed_force(x, weights, _root(window, x) * pushes))
+        weights, pushes = jnp.split(of_cells, [window.heads()[0]])
+        return Impulse(found[-1], window.pushed_force(x, weights, _root(target, x) * pushes))
 
-    def grown(self, old: Window, new: Window) -> "PlaquetteKick":
+    def grown(self, old: Windowed, new: Windowed) -> "PlaquetteKick":
         """For a larger window: the new cells are not seen yet, and are pushed as the nearest of the old ones.
 
         A push that is the same in two cells does nothing to the link between them, so that the links that are free now
@@ -54,13 +54,13 @@ class PlaquetteKick(Kick):
         if not isinstance(self.network, MLP):
             raise TypeError("only networks of this package know how to see a larger window")
         nearest, is_old = _nearest(old, new)
-        numbers = self.network.layers[0].weight.shape[-1] // len(old.cells)
-        heads = old.weights_per_cell + old.pushes_per_cell
+        size, heads = len(old.cells()), sum(old.heads())
+        numbers = self.network.layers[0].weight.shape[-1] // size
 
         def each(number: int, cells: NDArray[np.int64]) -> NDArray[np.int64]:
-            return np.concatenate([np.where(cells >= 0, cells + k * len(old.cells), -1) for k in range(number)])
+            return np.concatenate([np.where(cells >= 0, cells + k * size, -1) for k in range(number)])
 
-        outputs = np.append(each(heads, nearest), heads * len(old.cells))
+        outputs = np.append(each(heads, nearest), heads * size)
         network = self.network.rewired(each(numbers, np.where(is_old, nearest, -1)), outputs)
         return PlaquetteKick(network)
 
@@ -75,12 +75,11 @@ class LinkKick(Kick):
 
     def __call__(self, target: Target, x: Field) -> Impulse:
         """S and f of each link."""
-        window = _window(target)
-        numbers = window.numbers(x)
+        numbers = windowed(target).numbers(x)
         chains = numbers.shape[-1]
         s, q, t = self.network(numbers.reshape(-1, chains)).reshape(3, -1, chains)
         force = target.force(x) * jnp.exp(q)
-        central = target.geometry.central(_root(window, x) * t)
+        central = target.geometry.central(_root(target, x) * t)
         return Impulse(s, force if central is None else force + central)
 
 
@@ -120,7 +119,7 @@ class Local(Trajectory):
 
     def grown(self, target: Target, block: int) -> "Local":
         """For larger windows, to go on training there."""
-        old, new = (Window.of_shape(target, layout_for(target, size)) for size in (self.block, block))
+        old, new = (windowed(window_of(target, layout_for(target, size))) for size in (self.block, block))
         inside: Any = self.inside
         return Local(eqx.tree_at(lambda it: it.kicks, inside, inside.kicks.grown(old, new)), block)
 
@@ -137,7 +136,7 @@ def _pasted(windows: Windows, v: Momentum, end: Phase) -> Phase:
     return Phase(x, v, jnp.sum(end.log_jacobian, axis=-2))
 
 
-def _nearest(old: Window, new: Window) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def _nearest(old: Windowed, new: Windowed) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """For each cell of the new window the nearest of the old one in its middle, and whether it is that very cell."""
     (before, planes_before), (now, planes) = old.places_of_cells(), new.places_of_cells()
     middle = (new.layout.block - old.layout.block) // 2
@@ -146,11 +145,11 @@ def _nearest(old: Window, new: Window) -> tuple[NDArray[np.int64], NDArray[np.bo
     return np.argmin(apart, axis=1), np.min(apart, axis=1) == 0
 
 
-def _window(target: Target) -> Window:
-    if not isinstance(target, Window):
-        raise TypeError("these layers act in windows: put them into Local")
-    return target
+def see_cells(target: Target, x: Field, hidden: Bool[Array, " element"] | None) -> Float[Array, "number cell chain"]:
+    """What leapfrog layers in a window see: the numbers of all cells but those that see a hidden element."""
+    window = windowed(target)
+    return window.numbers(x) if hidden is None else window.numbers_without(x, hidden)
 
 
-def _root(window: Window, x: Field) -> Float[Array, ""]:
-    return jnp.sqrt(window.stiffness()).astype(jnp.finfo(x.dtype).dtype)
+def _root(target: Target, x: Field) -> Float[Array, ""]:
+    return jnp.sqrt(stiffness(target)).astype(real_dtype(x))  # type: ignore[arg-type]

@@ -19,6 +19,7 @@ from dlhmc.geometry.contract import Field, Momentum
 from dlhmc.layers.contract import Phase, Trajectory
 from dlhmc.numerics import rng
 from dlhmc.targets.contract import Target
+from dlhmc.targets.windows import stiffness
 
 
 class Impulse(NamedTuple):
@@ -109,6 +110,7 @@ class Palindrome(Trajectory):
         return jax.lax.scan(layer, begin, (drifts, rest))
 
 
-def _unit(target: Any, dtype: jnp.dtype) -> Float[Array, ""]:
+def _unit(target: Target, dtype: jnp.dtype) -> Float[Array, ""]:
     """1/√stiffness."""
-    return 1 / jnp.sqrt(target.stiffness().astype(dtype)) if hasattr(target, "stiffness") else jnp.ones((), dtype)
+    curvature = stiffness(target)
+    return jnp.ones((), dtype) if curvature is None else 1 / jnp.sqrt(curvature.astype(dtype))

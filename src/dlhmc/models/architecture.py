@@ -66,7 +66,7 @@ class Architecture(Settings):
 
     def stages(self, target: "Target") -> "list[Stage]":
         """What is trained one after the other to get there; the parameters of each grow out of those before."""
-        return [Stage(self, target, 1.0)]
+        return [Stage(self, target.known.guided(target)[1], 1.0)]
 
     def before(self, trained: "Architecture | None") -> "Architecture":
         """What trained layers must be to grow into these."""

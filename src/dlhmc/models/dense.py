@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from jax import Array
 
     from dlhmc.layers import LayerStack, PositionRule, Trajectory
+    from dlhmc.layers.leapfrog import View
     from dlhmc.networks import NetworkFactory
     from dlhmc.targets import Target
 
@@ -61,6 +62,7 @@ class DenseArchitecture(Architecture):
         network: "NetworkFactory | None" = None,
         rule: "PositionRule | None" = None,
         mask: "Array | None" = None,
+        view: "View | None" = None,
     ) -> "LayerStack":
         """New layers, with networks, a position rule or a mask of one's own where they are given."""
         import equinox as eqx
@@ -68,6 +70,7 @@ class DenseArchitecture(Architecture):
         import jax.numpy as jnp
 
         from dlhmc.layers import LayerStack, LeapfrogLayer
+        from dlhmc.layers.leapfrog import see_elements
         from dlhmc.layers.masks import checkerboard_mask, random_mask
         from dlhmc.layers.position import RULES, default_rule
         from dlhmc.networks import Dense
@@ -94,7 +97,7 @@ class DenseArchitecture(Architecture):
             v_key, x_key, mask_key = jax.random.split(key, 3)
             moved_first = random_mask(mask_key, elements) if half is None else half ^ parity
             networks = (make_network(v_key, geometry), make_network(x_key, geometry))
-            return LeapfrogLayer(*networks, moved_first, log_step, log_step, position_rule)
+            return LeapfrogLayer(*networks, moved_first, log_step, log_step, position_rule, view or see_elements)
 
         number = self.leapfrog_steps
         return LayerStack(eqx.filter_vmap(layer)((jax.random.split(key, number), jnp.arange(number) % 2 == 0)))

@@ -92,7 +92,7 @@ class Model:
             return
         for name in hints_of(type(settings)):
             theirs, ours = getattr(its, name, None), getattr(settings, name)
-            if theirs != ours and name not in settings.build().couplings:
+            if theirs != ours and not isinstance(ours, float):
                 raise UserError(
                     f"The model {self.path} does not fit: its layers are for {Setting(name)} {shown(theirs)}, not "
                     f"{shown(ours)}: give that, or another model."
@@ -124,7 +124,7 @@ class Model:
                 f"The layers of {self.path} were made in Python: load it there with dlhmc.load_kernel(…, like=…)."
             )
         if not type(self.architecture).suits(target):
-            raise UserError(f"The layers of {self.path} are not for targets such as {type(target).__name__}.")
+            raise UserError(f"The layers of {self.path} are not for this target.")
         architecture = self.architecture.completed(target)
         like: Trajectory = eqx.filter_eval_shape(lambda: architecture.build(target, jax.random.key(0)))
         return like
@@ -156,7 +156,7 @@ class Model:
 
     def kernel(self, target: Target, like: Trajectory | None = None) -> DLHMC:
         """The trained sampler, on a target of any coupling."""
-        return DLHMC(target, self.trajectory(target, like))
+        return DLHMC.of(target, self.trajectory(target, like))
 
 
 def _is_array(leaf: Any) -> bool:

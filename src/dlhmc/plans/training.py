@@ -106,10 +106,7 @@ class TrainPlan(LongPlan):
         target = self.target.build()
         defaults = architecture_for(target, self.architecture.name).training
         loss, _ = registry.loss_for(target, self.objective.loss, defaults.loss)
-        annealed = "gamma" in target.couplings
-        gamma_start = self.objective.gamma_start or (defaults.gamma_start if annealed else 1.0)
-        if not annealed and (gamma_start != 1 or self.objective.gamma_knots):
-            raise UserError(f"This target has no factor γ to anneal: leave out {Setting('gamma_start')}.")
+        gamma_start = self.objective.gamma_start or defaults.gamma_start
         return dataclasses.replace(
             self,
             architecture=self.architecture.completed(target),
@@ -166,15 +163,13 @@ class TrainPlan(LongPlan):
         found, begun = [], 0
         annealed = annealings(stages, self.amounts.total, objective.gamma_start or 1.0, objective.anneal)
         for stage, gamma, end in zip(stages, annealed, stage_ends(self.amounts.total, len(stages)), strict=True):
-            schedules: dict[str, Schedule] = {}
-            if "gamma" in stage.target.couplings:
-                schedules["gamma"] = gamma
-                if knots := objective.gamma_knots:
-                    times = (fraction * self.amounts.total for fraction in knots[0::2])
-                    schedules["gamma"] = Knots(list(zip(times, knots[1::2], strict=True)))
+            schedules: dict[str, Schedule] = {"gamma": gamma}
+            if knots := objective.gamma_knots:
+                times = (fraction * self.amounts.total for fraction in knots[0::2])
+                schedules["gamma"] = Knots(list(zip(times, knots[1::2], strict=True)))
             schedules |= self.schedules.schedules(self.target, begun + round(objective.anneal * (end - begun)))
             optimiser = adam(self.optimiser, end - begun)
-            found.append(Algorithm(stage.target, schedules, loss.function, optimiser))
+            found.append(Algorithm(stage.target, schedules["gamma"], loss.function, optimiser))
             begun = end
         return found
 
@@ -240,7 +235,7 @@ def architecture_for(target: "Target", name: str | None) -> type[Architecture]:
     kind = registry.architecture(fitting[0] if name is None else name)
     if not kind.suits(target):
         raise UserError(
-            f"{kind.name} layers ({kind.meaning}) are not for the target {type(target).__name__}: use "
+            f"{kind.name} layers ({kind.meaning}) are not for this target: use "
             f"{Setting('network')} {' or '.join(fitting)}."
         )
     return kind

@@ -106,7 +106,7 @@ def autocorrelation_picture(run: ComparedRun) -> Picture:
     for axis, name in zip(axes, slow, strict=True):
         windows = {title: int(entry.tau_int[name]["window"] or 0) for title, entry in contenders.items()}
         learned = [windows[title] for title, entry in contenders.items() if entry.kind == "model"]
-        mean = None if run.target is None else run.target.slow.get(name)
+        mean = None if run.target is None else run.target.known.slow(run.target).get(name)
         for (title, entry), colour in zip(contenders.items(), (BLUE, *COLOURS), strict=False):
             history, window = run.history(entry, name).astype(float), windows[title]
             lags = min(_MOST_LAGS, max(2 * max(learned, default=_MOST_LAGS), 20), len(history) // 2 - 1)

@@ -61,8 +61,7 @@ def training_pictures(paths: Sequence[Path]) -> list[Picture | str]:
 
 def _picture(what: str, trainings: Sequence[Training]) -> Picture | str:
     plan = trainings[0].plan
-    couplings = () if plan is None else plan.target.build().couplings
-    labels = {name: f"{symbol(plan.theory if plan else None, name)}_{{t}}" for name in couplings} | _CURVES
+    labels = {"gamma": f"{symbol(plan.theory if plan else None, 'gamma')}_{{t}}"} | _CURVES
     values = {name: {row[name] for one in trainings for row in one.rows if name in row} for name in (*_CURVES, *labels)}
     names = [name for name, found in values.items() if len(found) > 1]
     if not names:

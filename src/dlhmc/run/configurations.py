@@ -62,7 +62,7 @@ def _distance(geometry: Geometry, x: Field) -> Field:
 
 def require_start_shape(shape: tuple[int, ...], target: Target, chains: int) -> None:
     """A `UserError` before anything is read, or room made for it: the shape may be that of a bomb."""
-    wanted = target.shape
+    wanted = target.geometry.shape
     if shape not in (wanted, (*wanted, chains)):
         raise UserError(
             f"First configurations have the shape {list(shape)}, but must have {list(wanted)}, or "
@@ -72,7 +72,7 @@ def require_start_shape(shape: tuple[int, ...], target: Target, chains: int) -> 
 
 def start_from(configurations: Any, target: Target, chains: int) -> Given:
     """From one configuration for all chains, or from […, chain]."""
-    array, wanted = np.asarray(configurations), target.shape
+    array, wanted = np.asarray(configurations), target.geometry.shape
     require_start_shape(array.shape, target, chains)
     return Given(target.geometry, as_field(array[None] if array.shape == wanted else np.moveaxis(array, -1, 0), target))
 
@@ -85,13 +85,13 @@ def start_from_file(path: Path, target: Target, chains: int) -> Given:
     form = registry.format_of(path)
     if form is None:
         return start_from(load_array(path), target, chains)
-    if path.stat().st_size > _BYTES_OF_NUMBER * math.prod(target.shape) + _BYTES_OF_TEXTS:
+    if path.stat().st_size > _BYTES_OF_NUMBER * math.prod(target.geometry.shape) + _BYTES_OF_TEXTS:
         raise UserError(
-            f"{path} is far larger than a configuration of the target, which has {list(target.shape)} numbers."
+            f"{path} is far larger than a configuration of the target, which has {list(target.geometry.shape)} numbers."
         )
     settings, (theory, x) = registry.read_configuration(path, form)
     known = registry.describe(target)
-    if x.shape != target.shape or (known is not None and known[0] != theory):
+    if x.shape != target.geometry.shape or (known is not None and known[0] != theory):
         wanted = "another target" if known is None else registry.told_by(*known)
         raise UserError(f"{path} holds a configuration of {registry.told_by(theory, settings)}, and not of {wanted}.")
     return start_from(x, target, chains)

@@ -18,21 +18,26 @@ from dlhmc.theories.contract import Theory
 
 
 def describe_target(target: Target) -> dict[str, Any]:
-    """A target by its theory and settings; one of one's own by the name of its class and whatever is one number.
+    """A target by its theory and settings; one of one's own by its actions and whatever is one number.
 
     >>> from dlhmc import Funnel
     >>> describe_target(Funnel(dim=7))
-    {'target': 'Funnel', 'dim': 7, 'sigma': 3.0}
+    {'target': 'FunnelDensity', 'elements': [7], 'dim': 7, 'sigma': 3.0}
     """
     known = registry.describe(target)
     if known is not None:
         name, settings = known
         table = dataclasses.asdict(settings)
         return {"target": name} | {key: list(part) if isinstance(part, tuple) else part for key, part in table.items()}
-    numbers = _numbers(target)
+    numbers = _numbers(target if len(target.actions) > 1 else target.actions[0])
     if numbers.get("gamma") == 1.0:
         del numbers["gamma"]
-    return {"target": type(target).__name__} | numbers
+    return {"target": name_of(target), "elements": list(target.geometry.elements)} | numbers
+
+
+def name_of(target: Target) -> str:
+    """A target of one's own by its actions."""
+    return " + ".join(type(action).__name__ for action in target.actions)
 
 
 def describe_kernel(kernel: Kernel) -> dict[str, Any]:

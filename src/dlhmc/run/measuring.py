@@ -36,7 +36,7 @@ NONE = Occasional()
 def measure(configurations: Any, target: Target, occasional: Occasional = NONE) -> Measurements:
     """Measure the observables of a target on configurations[configuration, …] or [chain, configuration, …].
 
-    The axes that follow are those of `target.shape`; angles may be given in radians or as complex numbers e^{ix}.
+    The axes that follow are those of the target's geometry; angles are in radians or complex numbers e^{ix}.
     Configurations of a chain follow each other in its order, so that their autocorrelation can be told; without a chain
     axis they are one chain. What runs of a theory measure once in a while can be asked for as `occasional`.
 
@@ -50,7 +50,7 @@ def measure(configurations: Any, target: Target, occasional: Occasional = NONE) 
 
 def _measure(configurations: Any, target: Target, unknown: Sequence[str], occasional: Occasional) -> Measurements:
     """The same where some settings of the target are not known, which no observable depends on."""
-    shape, wanted = np.shape(configurations), target.shape
+    shape, wanted = np.shape(configurations), target.geometry.shape
     extra = len(shape) - len(wanted)
     if extra not in (1, 2) or shape[extra:] != wanted:
         axes = ", ".join(map(str, wanted))

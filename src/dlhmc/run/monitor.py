@@ -82,18 +82,18 @@ class Monitor:
         """Take in the records of a chunk."""
         if not self._count:
             numbers = {name for name, values in rows.items() if values.ndim == 2}
-            moments = self._target.moments.items()
+            moments = self._target.known.moments.items()
             self._moment = next((name for name, (observable, _) in moments if observable in numbers), None)
-            self._slow = next((name for name in self._target.slow if name in numbers), None)
+            self._slow = next((name for name in self._target.known.slow(self._target) if name in numbers), None)
         row = next(iter(rows.values()))
         self._count += row.shape[0] * row.shape[-1]
         for name in rows.keys() & {"accepted", "nonfinite"}:
             self._sums[name] += float(rows[name].sum(dtype=np.int64))
         if self._moment is not None:
-            observable, power = self._target.moments[self._moment]
+            observable, power = self._target.known.moments[self._moment]
             self._sums["moment"] += float((rows[observable].astype(np.float64) ** power).sum())
-        if self._target.sector is not None:
-            sectors = rows[self._target.sector]
+        if self._target.known.sector is not None:
+            sectors = rows[self._target.known.sector]
             before = sectors[:1] if self._last_sector is None else self._last_sector
             self._sums["tunnellings"] += float(np.count_nonzero(np.diff(np.concatenate([before, sectors]), axis=0)))
             self._last_sector = sectors[-1:].copy()  # a view would keep the whole chunk in memory
@@ -111,7 +111,7 @@ class Monitor:
             values["nonfinite_rejected"] = self._sums["nonfinite"]
         if self._moment is not None:
             values[self._moment] = self._sums["moment"] / self._count
-        if self._target.sector is not None:
+        if self._target.known.sector is not None:
             values["tunnelling_rate"] = self._sums["tunnellings"] / self._count
         return values
 
@@ -125,7 +125,7 @@ class Monitor:
             exact = self._exact.get(self._moment)
             beside = "" if exact is None else f" (exact {exact:.4f})"
             parts.append(f"{self._moment} {values[self._moment]:.4f}{beside}")
-        if self._target.sector is not None:
+        if self._target.known.sector is not None:
             parts.append(f"tunnelling {values['tunnelling_rate']:.2g}")
         if self._slow is not None:
             parts.append(f"τ({self._slow}) {self._tau()}")
@@ -138,7 +138,7 @@ class Monitor:
         if self._slow is None or len(series) < 8:
             return "…"
         tau = integrated_autocorrelation_time(
-            series, mean=self._target.slow[self._slow], chains_per_block=_CHAINS_AT_ONCE
+            series, mean=self._target.known.slow(self._target)[self._slow], chains_per_block=_CHAINS_AT_ONCE
         )
         stride = self._series.stride
         # The shortest stride at which the time can be measured: a longer one cannot see a time below itself.

@@ -62,7 +62,7 @@ def _of_group() -> int:
 def of_fields(target: Target, chains: int) -> tuple[int, int]:
     """Bytes of configurations and of momenta, in the precision that JAX is set to."""
     real, geometry = jnp.dtype(jnp.result_type(float)), target.geometry
-    x, v = math.prod(target.shape), math.prod(geometry.momentum_shape)
+    x, v = math.prod(target.geometry.shape), math.prod(geometry.momentum_shape)
     return x * geometry.dtype(real).itemsize * chains, v * real.itemsize * chains
 
 

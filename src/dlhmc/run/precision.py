@@ -95,7 +95,7 @@ def _there_and_back(
 ) -> tuple[Target, Momentum, PerChain, PerChain, PerChain]:
     """Target with auxiliary fields, momenta, ΔH of the way there, what is lost there and back, the largest distance."""
     key = rng.step_key(seed, rng.Purpose.PRECISION, step)
-    target = kernel.target.refresh(jax.random.fold_in(key, 1), x)
+    target, _ = kernel.target.refresh(jax.random.fold_in(key, 1), x)
     v = target.geometry.momentum(key, x)
     trip = kernel.round_trip(target, x, v)
     if trip is None:

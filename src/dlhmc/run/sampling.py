@@ -68,7 +68,7 @@ class Sampler(NamedTuple):
 
     def wanted_acceptance(self, amounts: SampleAmounts) -> float:
         """To which the step size is tuned."""
-        return amounts.target_acceptance or self.target.wanted_acceptance
+        return amounts.target_acceptance or self.target.known.wanted_acceptance
 
     def starts_from(self, amounts: SampleAmounts) -> str:
         """The first configurations: a name, a file, or an array."""
@@ -89,7 +89,7 @@ def first_draws(target: Target, start: Start) -> ExactDraws | None:
     """What draws the first configurations; None for those that are hot or cold."""
     if start == "exact":
         return exact_draws(target)
-    if start == "near" and (draws := target.approximate_draws()) is None:
+    if start == "near" and (draws := target.known.approximate_draws(target)) is None:
         raise UserError("This target knows no starts near equilibrium: use a hot or cold one.")
     return draws if start == "near" else None
 
@@ -99,7 +99,7 @@ def default_start(kernel: Kernel, start: Start | None) -> Start:
     target = kernel.target
     if start is not None or target.exact_draws() is not None:
         return start or "exact"
-    return "near" if kernel.needs_equilibrium and target.approximate_draws() is not None else "hot"
+    return "near" if kernel.needs_equilibrium and target.known.approximate_draws(target) is not None else "hot"
 
 
 def sample(
@@ -133,7 +133,7 @@ def prepare(sampler: Sampler, amounts: SampleAmounts, options: ExecutionOptions 
     start = cast(Start, sampler.starts_from(amounts))
     draws = first_draws(sampler.target, start) if sampler.start is None else sampler.start()
     kernel, draws = on_host((sampler.kernel, draws))
-    devices.require(sampler.target.shape, amounts.chains)
+    devices.require(sampler.target.geometry.shape, amounts.chains)
     with devices.beginning():
         carry = begin(kernel, draws, integer(amounts.seed, np.uint32), start, amounts.chains, sampler.measured)
     held = devices.distribute(carry.held)

@@ -85,16 +85,16 @@ class Quantities:
     @classmethod
     def of(cls, target: Target, measured: Iterable[str] = (), occasional: Iterable[str] = ()) -> Self:
         """Of a target, of observables of one's own that are measured beside its own, and of those measured rarely."""
-        moments = dict(target.moments) | {name: Moment(name) for name in (*measured, *occasional)}
-        slow = dict(target.slow) | dict.fromkeys(measured)
-        variances = {name: target.slow_variance(name) for name in target.slow}
+        moments = dict(target.known.moments) | {name: Moment(name) for name in (*measured, *occasional)}
+        slow = dict(target.known.slow(target)) | dict.fromkeys(measured)
+        variances = {name: target.known.slow_variance(target, name) for name in target.known.slow(target)}
         exact = target.exact()
         return cls(
             moments,
             {name: None if mean is None else np.asarray(mean).tolist() for name, mean in slow.items()},
             {name: np.asarray(variance).tolist() for name, variance in variances.items() if variance is not None},
-            {name: np.asarray(exact[name]).tolist() for name in target.moments if name in exact},
-            target.sector,
+            {name: np.asarray(exact[name]).tolist() for name in target.known.moments if name in exact},
+            target.known.sector,
         )
 
     def to_json(self) -> str:

@@ -86,9 +86,9 @@ def prepare(
     if amounts.start not in ("hot", "cold"):
         first = algorithm.target_at(jnp.zeros((), jnp.int32))
         first = jax.tree.map(lambda a: leaf(np.asarray(a)), first)
-        draws = first.approximate_draws() if amounts.start is None else first_draws(first, amounts.start)
+        draws = first.known.approximate_draws(first) if amounts.start is None else first_draws(first, amounts.start)
     algorithm, trajectory, draws = on_host((algorithm, trajectory, draws))
-    devices.require(algorithm.target.shape, amounts.chains)
+    devices.require(algorithm.target.geometry.shape, amounts.chains)
     with devices.beginning():
         numbers = integer(amounts.seed, np.uint32), integer(amounts.burn_in)
         state = _begin(algorithm, trajectory, draws, *numbers, amounts.start or "hot", amounts.chains)
@@ -169,7 +169,7 @@ def curve_steps(first: int, last: int) -> list[tuple[int, int]]:
 @eqx.filter_jit
 def _tunnelling(kernel: DLHMC, x: Field, seed: Array) -> Array:
     """The fraction of trajectories that change the sector."""
-    sector: Any = kernel.target.sector
+    sector: Any = kernel.target.known.sector
 
     def step(index: Array, carried: tuple[Field, Array]) -> tuple[Field, Array]:
         x, changes = carried
@@ -345,7 +345,7 @@ class Training(Work):
         means = {name: float(rows.mean()) for name, rows in self._recent.items()}
         finite = {name: value for name, value in means.items() if np.isfinite(value)}
         return finite | {
-            **{name: float(self._recent[name][-1]) for name in self._algorithm.schedules},
+            **{name: float(self._recent[name][-1]) for name in ("gamma",) if name in self._recent},
             "skipped": int(guard.skipped),
             "restored": int(guard.restored),
             "rate_factor": float(guard.rate_factor),
@@ -354,10 +354,10 @@ class Training(Work):
     def words(self) -> str:
         """The same for people."""
         m = self.figures()
-        parts = [f"{'γ' if name == 'gamma' else name} {m[name]:.3f}" for name in self._algorithm.schedules]
+        parts = [f"γ {m['gamma']:.3f}"] if "gamma" in m else []
         parts += [f"loss {m.get('loss', float('nan')):.4g}", f"acceptance {m['acceptance']:.3f}"]
         if "tunnelling_rate" in m:
-            sector = self._algorithm.target.sector
+            sector = self._algorithm.target.known.sector
             parts += [f"⟨(Δ{sector})²⟩ {m.get(f'{sector}_jump_squared', math.nan):.3g}"]
             parts.append(f"tunnelling {m['tunnelling_rate']:.3g}")
         if m["skipped"]:

@@ -1,5 +1,5 @@
-"""Targets: what is sampled. Theories, the targets of this package, are in `dlhmc.theories`."""
+"""Targets: what is sampled, put together from actions. Those of this package are in `dlhmc.theories`."""
 
-from dlhmc.targets.contract import ExactDraws, Moment, Symmetry, Target, energy_change
+from dlhmc.targets.contract import ExactDraws, Known, Moment, Symmetry, Target, energy_change
 
-__all__ = ["ExactDraws", "Moment", "Symmetry", "Target", "energy_change"]
+__all__ = ["ExactDraws", "Known", "Moment", "Symmetry", "Target", "energy_change"]

@@ -1,21 +1,24 @@
-"""What a target is: an action on a geometry, and what to measure.
+"""What a target is: actions on a geometry, what to measure, and what is known exactly.
 
-Everything outside a target uses only this contract, so a kernel works for angles, vectors and matrices alike.
-Arrays carry the chain axis last; couplings are array leaves, so changing them never recompiles.
+Everything outside uses only this contract, so a kernel works for angles, vectors and matrices alike. Arrays carry the
+chain axis last; couplings are array leaves, so changing them never recompiles.
 """
 
-import functools
-from abc import abstractmethod
-from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, NamedTuple, Protocol, Self
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Key, Num
+from jax.tree_util import Partial
+from jaxtyping import Array, ArrayLike, Float, Key, Num
 
+from dlhmc.actions.contract import Action, Counted, add_efforts, counted
 from dlhmc.geometry.contract import Field, Geometry, Momentum, PerChain, all_finite, sum_sites
 from dlhmc.names import Start
-from dlhmc.numerics import rng
+from dlhmc.numerics.leaves import parameter
+from dlhmc.settings import Positive
 
 #: a number, or an array of them, for each chain
 Observed = Num[Array, "*shape chain"]
@@ -23,12 +26,8 @@ Observed = Num[Array, "*shape chain"]
 Observable = Callable[[Field], Observed]
 #: several of them, by name
 Observables = Callable[[Field], dict[str, Observed]]
-Force = Callable[[Field], Momentum]
-#: what a computation tells about itself by name, such as the iterations of a solver: added up over a trajectory
-Effort = dict[str, Num[Array, " chain"]]
-CountedForce = Callable[[Field], tuple[Momentum, Effort]]
-#: terms that add up to the action
-LocalAction = Float[Array, "*sites chain"]
+#: terms of each action; None for those whose auxiliary fields are not drawn yet
+AllTerms = tuple[Float[Array, "*sites chain"] | None, ...]
 
 
 class Moment(NamedTuple):
@@ -52,183 +51,181 @@ class ExactDraws(Protocol):
         """Independent configurations, one for each chain."""
 
 
-class Target(eqx.Module):
-    """Base class of all targets p(x) ∝ e^{−S(x)}.
+def _hot_or_cold(target: "Target", key: Key[Array, ""], kind: Start, chains: int, dtype: jnp.dtype) -> Field:
+    geometry = target.geometry
+    return geometry.origin(chains, dtype) if kind == "cold" else geometry.scatter(key, chains, dtype)
 
-    A target implements `geometry`, `local_action`, `observables` and `start`. The force comes from autodiff: override
-    it where it can be faster.
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Known:
+    """What whoever puts a target together knows of it, as data and as functions of the target.
+
+    A function asks what the actions are (`type(action)`, of all of them), so that another action, or one more, has
+    other values or none.
     """
 
     #: expectation values to report, by name
-    moments: ClassVar[Mapping[str, Moment]] = {}
+    moments: Mapping[str, Moment] = dataclasses.field(default_factory=dict)
     #: observables that decorrelate slowly, each with its exact mean, or None; the first one judges the sampler
-    slow: ClassVar[Mapping[str, float | None]] = {}
+    slow: Callable[["Target"], Mapping[str, float | None]] = lambda target: {}
     #: the integer-valued observable that labels topological sectors or modes: its changes are tunnellings
-    sector: ClassVar[str | None] = None
-    #: fields that are couplings: training may change them step by step; `gamma` multiplies the action
-    couplings: ClassVar[tuple[str, ...]] = ()
-    #: steps of a faster part of the force for each of the slower one, if nothing else is said
-    inner_steps: ClassVar[int] = 1
+    sector: str | None = None
+    #: a differentiable function that is close to `sector`, for losses; None where there is none
+    smooth_sector: Callable[["Target", Field], PerChain | None] = lambda target, x: None
+    #: transformations that leave the action invariant, by name
+    symmetries: Callable[["Target"], dict[str, Symmetry]] = lambda target: {}
+    #: what a test of exactness looks at beside the moments
+    functions: Callable[["Target", Field], dict[str, PerChain]] = lambda target, x: {}
+    #: exact values of moments and functions, where they are known
+    exact: Callable[["Target"], dict[str, float]] = lambda target: {}
+    #: the sampler of independent configurations, where there is one
+    exact_draws: Callable[["Target"], ExactDraws | None] = lambda target: None
+    #: a sampler of starts from which chains soon reach equilibrium
+    approximate_draws: Callable[["Target"], ExactDraws | None] = lambda target: target.exact_draws()
+    #: initial configurations, hot or cold, at this precision
+    start: Callable[["Target", Key[Array, ""], Start, int, jnp.dtype], Field] = _hot_or_cold
+    #: the exact variance of a slow observable in units of the square of its changes, if these are all of a size. It
+    #: bounds the autocorrelation time where it hardly ever changes; None: it has lost its memory when it changes
+    slow_variance: Callable[["Target", str], float | None] = lambda target, name: None
+    #: the target without auxiliary fields, and the guide that a learned trajectory follows: all of it if it is cheap
+    guided: Callable[["Target"], tuple["Target", "Target"]] = lambda target: (target, target)
+    #: steps of HMC of a faster action for each of the slower one before it; 1: all take the same steps
+    inner_steps: int = 1
     #: acceptance to which step sizes are tuned, if nothing else is said
-    wanted_acceptance: ClassVar[float] = 0.8
+    wanted_acceptance: float = 0.8
 
-    @property
-    @abstractmethod
-    def geometry(self) -> Geometry:
-        """Where configurations live."""
 
-    @abstractmethod
-    def local_action(self, x: Field) -> LocalAction:
-        """Terms that add up to the action; kept apart so that differences can be summed term by term."""
+class Target(eqx.Module):
+    """p(x) ∝ e^{−γ Σ S_i(x)}, put together from a geometry, actions S_i (the slowest first), and what is measured.
 
-    @abstractmethod
-    def observables(self, x: Field) -> dict[str, Observed]:
-        """What is measured after each trajectory."""
+    >>> from dlhmc.geometry import FlatSpace
+    >>> class Quartic(Action):
+    ...     def terms(self, x):
+    ...         return x**4
+    >>> target = Target(FlatSpace((2,)), [Quartic()], lambda x: {"first": x[0]})
+    >>> target.action(jnp.ones((2, 3))).tolist(), target.force(jnp.ones((2, 1))).tolist()
+    ([2.0, 2.0, 2.0], [[4.0], [4.0]])
+    """
 
-    @abstractmethod
-    def start(self, key: Key[Array, ""], kind: Start, chains: int, dtype: jnp.dtype) -> Field:
-        """Initial configurations, hot or cold, at this precision; exact ones come from `exact_draws`."""
+    geometry: Geometry
+    actions: tuple[Action, ...]
+    #: annealing multiplies the action with it
+    gamma: Float[Array, ""]
+    observables: Observables
+    known: Known = eqx.field(static=True)
 
-    def features(self, x: Field, hidden: Bool[Array, "*element"] | None = None) -> Float[Array, "feature ... chain"]:
-        """What networks of leapfrog layers see of x, but for elements that are hidden from them."""
-        features = self.geometry.features(x)
-        return features if hidden is None else jnp.where(hidden[..., None], 0, features)
+    def __init__(
+        self,
+        geometry: Geometry,
+        actions: Sequence[Action],
+        observables: Observables,
+        known: Known = Known(),  # noqa: B008 - nothing, and always the same
+        gamma: ArrayLike = 1.0,
+    ) -> None:
+        self.geometry, self.actions, self.known = geometry, tuple(actions), known
+        # A function is no leaf of a tree.
+        self.observables = observables if isinstance(observables, eqx.Module | Partial) else Partial(observables)
+        self.gamma = parameter("gamma", gamma, Positive)
 
-    def for_chains(self, take: Callable[[Field], Field]) -> Self:
-        """For some of the chains, whose part of a field `take` gives: a target may hold something of each chain."""
-        return self
-
-    @property
-    def expensive(self) -> bool:
-        """Whether kernels rather keep the action of a configuration than compute it twice.
-
-        It takes long then, has no auxiliary fields, and is more than a sum over places.
-        """
-        return False
-
-    def action_effort(self, x: Field) -> Effort:
-        """What it takes to compute an action that is `expensive`, for each chain."""
-        return {}
-
-    def counted_action(self, x: Field) -> tuple[LocalAction, Effort]:
-        """`local_action` with what it tells about itself."""
-        return self.local_action(x), self.action_effort(x)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Shape of one configuration, without the chain axis."""
-        return self.geometry.shape
+    def terms(self, x: Field) -> Counted:
+        """γ times the terms of each action, with the work that they took."""
+        return add_terms(self._scaled(action.terms(x)) for action in self.actions)
 
     def action(self, x: Field) -> PerChain:
         """S(x)."""
-        return sum_sites(self.local_action(x))
+        return sum_terms(self.terms(x).value)
 
     def force(self, x: Field) -> Momentum:
         """∂S/∂x along the tangent vectors of the geometry."""
-        return self.geometry.gradient(self.action, x)
+        forces = [self._scaled(action.force(self.geometry, x)).value for action in self.actions]
+        return sum(forces[1:], forces[0])
 
-    def forces(self) -> tuple[Force, ...]:
-        """Parts that add up to the force, the slowest first: each may have a time scale of its own."""
-        return (self.force,)
-
-    def counted_forces(self) -> tuple[CountedForce, ...]:
-        """The same with what they tell about themselves: those that tell anything tell the same names."""
-        return tuple(_counted(force) for force in self.forces())
-
-    @rng.by_chain
-    def refresh(self, key: Key[Array, ""], x: Field) -> Self:
-        """The target with its auxiliary fields (pseudofermions) drawn anew, given x; drawn with every momentum."""
-        return self
-
-    def refresh_effort(self) -> Effort:
-        """What it took to draw the auxiliary fields that it has, for each chain."""
-        return {}
-
-    def action_of_origin(self, x: Field) -> LocalAction:
-        """`local_action` of the x at which the auxiliary fields were drawn: drawing them may have told it."""
-        return self.local_action(x)
-
-    def marginal(self) -> Self:
-        """The target without auxiliary fields, or with less noise of them: learned proposals are judged by it."""
-        return self
-
-    def guide(self) -> "Target":
-        """The part of the action that learned trajectories in windows follow, as a target; all of it if it is cheap."""
-        return self
-
-    def with_couplings(self, values: Mapping[str, Any]) -> Self:
-        """The same target at other couplings."""
-        for name, value in values.items():
-            if name not in self.couplings:
-                raise TypeError(f"{type(self).__name__} has no coupling '{name}': there are {self.couplings}")
-            dtype = getattr(self, name).dtype
-            self = eqx.tree_at(lambda t: getattr(t, name), self, jnp.asarray(value).astype(dtype))  # noqa: B023
-        return self
-
-    def smooth_sector(self, x: Field) -> PerChain | None:
-        """A differentiable function that is close to `sector`, for losses; None where there is none."""
-        return None
-
-    def symmetries(self) -> dict[str, Symmetry]:
-        """Transformations that leave the action invariant, by name."""
-        return {}
+    def refresh(self, key: Key[Array, ""], x: Field) -> tuple["Target", Counted]:
+        """With auxiliary fields drawn anew, given x, and the terms at x of the actions that have them; else None."""
+        actions, found = [], []
+        for index, action in enumerate(self.actions):
+            terms: Any = None
+            if action.auxiliary:
+                action, terms = action.refresh(jax.random.fold_in(key, index), self.gamma, x)
+            actions.append(action)
+            found.append(Counted(None, {}) if terms is None else self._scaled(terms))
+        return eqx.tree_at(lambda t: t.actions, self, tuple(actions)), add_terms(found)
 
     def exact(self) -> dict[str, float]:
-        """Exact expectation values of `test_functions`, where they are known."""
-        return {}
-
-    def slow_variance(self, name: str) -> float | None:
-        """The exact variance of a slow observable in units of the square of its changes, if these are all of a size.
-
-        It bounds the autocorrelation time of a run in which the observable hardly ever changes. None stands for an
-        observable that has lost its memory when it changes.
-        """
-        return None
-
-    def test_functions(self, x: Field) -> dict[str, PerChain]:
-        """What a test of exactness looks at: `moments`, and more where more exact values are known."""
-        observables = self.observables(x)
-        return {name: observables[label] ** power for name, (label, power) in self.moments.items()}
+        """Exact expectation values of `known_functions`, where they are known."""
+        return self.known.exact(self)
 
     def exact_draws(self) -> ExactDraws | None:
         """The exact sampler, where there is one."""
-        return None
+        return self.known.exact_draws(self)
 
-    def approximate_draws(self) -> ExactDraws | None:
-        """A sampler of starts from which chains soon reach equilibrium; the exact one where there is one."""
-        return self.exact_draws()
+    def start(self, key: Key[Array, ""], kind: Start, chains: int, dtype: jnp.dtype) -> Field:
+        """Initial configurations; exact ones come from `exact_draws`."""
+        return self.known.start(self, key, kind, chains, dtype)
 
-
-def _counted(force: Force) -> CountedForce:
-    return lambda x: (force(x), {})
-
-
-def added(effort: Effort, more: Effort) -> Effort:
-    """Both together, by the names of the first."""
-    return {name: value + more[name] if name in more else value for name, value in effort.items()}
+    def _scaled(self, result: Any) -> Counted:
+        value, effort = counted(result)
+        return Counted(self.gamma.astype(value.dtype) * value, effort)
 
 
-def added_up(*efforts: Effort) -> Effort:
-    """All together, whichever names each has."""
-    return functools.reduce(lambda one, other: {**other, **added(one, other)}, efforts)
+def add_terms(results: Any) -> Counted:
+    """All terms as a tuple, and all work together."""
+    values, efforts = zip(*results, strict=True)
+    return Counted(tuple(values), add_efforts(*efforts))
+
+
+def terms_at(target: Target, x: Field) -> Counted:
+    """Terms of all actions but those whose auxiliary fields are still to be drawn."""
+    plain = tuple(action for action in target.actions if not action.auxiliary)
+    values, effort = eqx.tree_at(lambda t: t.actions, target, plain).terms(x) if plain else Counted((), {})
+    found = iter(values)
+    return Counted(tuple(None if action.auxiliary else next(found) for action in target.actions), effort)
+
+
+def sum_terms(terms: AllTerms) -> PerChain:
+    """Of all actions together."""
+    sums = [sum_sites(each) for each in terms if each is not None]
+    return sum(sums[1:], sums[0])
+
+
+def known_functions(target: Target, x: Field) -> dict[str, PerChain]:
+    """What a test of exactness looks at: the moments, and more where more is known."""
+    observables = target.observables(x)
+    moments = {name: observables[label] ** power for name, (label, power) in target.known.moments.items()}
+    return moments | target.known.functions(target, x)
+
+
+def with_actions(target: Target, actions: Sequence[Action]) -> Target:
+    """The same with other actions."""
+    return Target(target.geometry, actions, target.observables, target.known, target.gamma)
+
+
+def with_gamma(target: Target, gamma: ArrayLike) -> Target:
+    """The same, annealed."""
+    return eqx.tree_at(lambda t: t.gamma, target, jnp.asarray(gamma).astype(target.gamma.dtype))
+
+
+def for_chains(target: Target, take: Callable[[Field], Field]) -> Target:
+    """For some of the chains, whose part of a field `take` gives."""
+    return eqx.tree_at(lambda t: t.actions, target, tuple(action.for_chains(take) for action in target.actions))
 
 
 def energy_change(target: Target, old: tuple[Field, Momentum], new: tuple[Field, Momentum]) -> PerChain:
     """ΔH = H(x′, v′) − H(x, v)."""
     (x, v), (x_new, v_new) = old, new
-    actions = target.local_action(x), target.local_action(x_new)
-    return action_change(*actions, x_new) + kinetic_change(target, v, v_new)
+    terms = target.terms(x).value, target.terms(x_new).value
+    return action_change(*terms, x_new) + kinetic_change(target.geometry, v, v_new)
 
 
-def action_change(old: LocalAction, new: LocalAction, x_new: Field) -> PerChain:
+def action_change(old: AllTerms, new: AllTerms, x_new: Field) -> PerChain:
     """S(x′) − S(x), differences first: S itself is of order V, and float32 would lose digits of its change.
 
     NaN where x′ is not finite, even if the action does not look there: accept/reject must not let it pass.
     """
-    return jnp.where(all_finite(x_new), sum_sites(new - old), jnp.nan)
+    change = sum_terms(jax.tree.map(lambda before, after: after - before, old, new))
+    return jnp.where(all_finite(x_new), change, jnp.nan)
 
 
-def kinetic_change(target: Target, old: Momentum, new: Momentum) -> PerChain:
+def kinetic_change(geometry: Geometry, old: Momentum, new: Momentum) -> PerChain:
     """K(v′) − K(v), differences first."""
-    kinetic_energy = target.geometry.local_kinetic
-    return sum_sites(kinetic_energy(new) - kinetic_energy(old))
+    return sum_sites(geometry.local_kinetic(new) - geometry.local_kinetic(old))

@@ -22,7 +22,7 @@ def slope_and_curvature(target: Target, key: Key[Array, ""], x: Field) -> dict[s
     another action shows as well.
     """
     fields_key, direction_key = jax.random.split(key)
-    target, geometry = target.refresh(fields_key, x), target.geometry
+    target, geometry = target.refresh(fields_key, x)[0], target.geometry
     direction = geometry.momentum(direction_key, x)
     velocity, acceleration = _departure(geometry, x, direction)
     force, change_of_force = jax.jvp(target.force, (x,), (velocity,))

@@ -1,18 +1,18 @@
 """Windows: blocks of a lattice in which the links move while all others are held fixed.
 
 A window is a block of cells. Links inside it move; those on its rim belong to cells outside as well, and are frozen
-with all the rest. Given them, what is inside has a distribution of its own, and `Window` is that target. The block is
-cut out of the field as a patch, a small torus on which the theory's own functions act: cells across its seam contain no
-link that moves, so they are constants and drop out of every difference. Windows share no cell, so each may be accepted
-or rejected on its own. Nothing in a window may look at the links of the seam: another window may move them.
+with all the rest. Given them, what is inside has a distribution of its own, and `window_in` makes that target. The
+block is cut out of the field as a patch, a small torus on which the actions themselves act: cells across its seam
+contain no link that moves, so they are constants and drop out of every difference. Windows share no cell, so each may
+be accepted or rejected on its own. Nothing in a window may look at the links of the seam: another window may move them.
 """
 
 import dataclasses
 import functools
 import itertools
 import math
-from collections.abc import Callable
-from typing import Any, Protocol, Self, TypeVar, runtime_checkable
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import equinox as eqx
 import jax
@@ -21,52 +21,15 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key
 from numpy.typing import NDArray
 
+from dlhmc.actions.contract import Action, CellAction, Numbers
 from dlhmc.errors import UserError
 from dlhmc.geometry.contract import Field, Geometry, Momentum, PerChain
+from dlhmc.lattice.links import total
 from dlhmc.names import Start
-from dlhmc.targets.contract import LocalAction, Observed, Target
+from dlhmc.targets.contract import Known, Observed, Target
 
 T = TypeVar("T")
-Numbers = Float[Array, "number cell chain"]
 Place = Int[Array, " direction"]
-
-
-@runtime_checkable
-class CellTarget(Protocol):
-    """A target whose action is a sum over cells of a periodic lattice, each of which sees a few links."""
-
-    @property
-    def sides(self) -> tuple[int, ...]:
-        """Of the lattice."""
-
-    @property
-    def reach(self) -> int:
-        """Sites over which a cell extends."""
-
-    @property
-    def weights_per_cell(self) -> int:
-        """Parts of the force of a cell that have weights of their own."""
-
-    @property
-    def pushes_per_cell(self) -> int:
-        """Directions in which a cell can be pushed: 1 where there is a density of the sector, else 0."""
-
-    def resized(self, sides: tuple[int, ...]) -> Self:
-        """The same action on another lattice."""
-
-    def stiffness(self) -> Float[Array, ""]:
-        """Half of the curvature of the action along one link of a cold configuration."""
-
-    def cells_of(self, links: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Which cells, placed as in `local_action`, see any of these links."""
-
-    def cell_numbers(self, x: Field) -> Float[Array, "number *cell chain"]:
-        """What networks see of each cell: gauge-invariant numbers of order one."""
-
-    def pushed_force(
-        self, x: Field, weights: Float[Array, "weight *cell chain"], pushes: Float[Array, "push *cell chain"]
-    ) -> Momentum:
-        """Σ_c [w_c ∂S_c + t_c ∂q_c], the weights w and t held fixed; q_c is the density of the sector."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -149,7 +112,7 @@ class Layout:
         row = jnp.asarray(direction)
         for step, side, at in zip(self._steps, self.sides, place, strict=True):
             row = row * side + (step + at) % side
-        rows = self._by_link(field)
+        rows = self.by_element(field)
         return rows.at[..., row, :].get(mode="promise_in_bounds", wrap_negative_indices=False)
 
     def paste(self, place: Place, field: Float[Array, "..."], moved: Float[Array, "..."]) -> Float[Array, "..."]:
@@ -159,124 +122,164 @@ class Layout:
         source = jnp.asarray(self._sources)[(slice(None), *at)].ravel()
         found = moved.reshape(*moved.shape[:-3], -1, moved.shape[-1])
         new = found.at[..., jnp.maximum(source, 0), :].get(mode="promise_in_bounds", wrap_negative_indices=False)
-        return jnp.where((source >= 0)[:, None], new, self._by_link(field)).reshape(field.shape)
+        return jnp.where((source >= 0)[:, None], new, self.by_element(field)).reshape(field.shape)
 
-    def _by_link(self, field: Float[Array, "..."]) -> Float[Array, "... link chain"]:
+    def by_element(self, field: Float[Array, "..."]) -> Float[Array, "... link chain"]:
+        """With one axis for all links of the field."""
         axes = len(self.sides) + 2
         return field.reshape(*field.shape[: field.ndim - axes], -1, field.shape[-1])
 
 
-class Window(Target):
-    """p(x) of the links inside a window, x[…, link, chain], given the patch around them."""
+class Windowed(Action):
+    """The terms of a target that see what moves inside a window, given the patch around it."""
 
-    #: the same action on a lattice of the size of the patch
+    #: the same actions on a lattice of the size of the patch
     whole: Target
-    #: all links of the patch, with a leading axis for each component: […, link, chain]
+    #: all elements of the patch, with a leading axis for each component: […, element, chain]
     patch: Field
     layout: Layout = eqx.field(static=True)
 
-    @classmethod
-    def of_shape(cls, target: Target, layout: Layout) -> "Window":
-        """One that shows how many links and cells there are, with no patch around it."""
-        whole: Any = _cells(target).resized(layout.patch)
-        return cls(whole, jnp.zeros((0, 0)), layout)
+    def for_chains(self, take: Callable[[Field], Field]) -> "Windowed":
+        return Windowed(self.whole, take(self.patch), self.layout)
 
-    @property
-    def geometry(self) -> Geometry:
-        """As many elements as there are links that move."""
-        return self.whole.geometry.resized((len(self.layout.inside),))
-
-    def for_chains(self, take: Callable[[Field], Field]) -> "Window":
-        """With the patches of these chains."""
-        return Window(self.whole, take(self.patch), self.layout)
-
-    @property
     def cells(self) -> NDArray[np.int64]:
-        """Places of the cells that see a moving link among all cells of the patch."""
-        return np.flatnonzero(_cells(self.whole).cells_of(self.layout.moving))
+        """Places of the cells that see a moving element among all cells of the patch."""
+        return np.flatnonzero(self._cells_of(self.layout.moving))
 
     def places_of_cells(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The site and the kind (such as the plane) of each cell of the window."""
-        places = np.argwhere(_cells(self.whole).cells_of(self.layout.moving))
-        d = len(self.layout.sides)
-        kinds = places[:, :-d]
-        return places[:, -d:], kinds[:, 0] if kinds.size else np.zeros(len(places), np.int64)
+        places = np.argwhere(self._cells_of(self.layout.moving))
+        return places[:, 1:], places[:, 0]
 
     def embed(self, x: Field) -> Field:
-        """The patch with the links inside the window as they are in x."""
+        """The patch with what is inside the window as it is in x."""
         moving = self.layout.moving.reshape(-1, 1)
-        links = jnp.where(moving, x[..., self.layout.slots, :], self.patch)
-        return links.reshape(*self.whole.shape, x.shape[-1])
+        elements = jnp.where(moving, x[..., self.layout.slots, :], self.patch)
+        return elements.reshape(*self.whole.geometry.shape, x.shape[-1])
 
     def inside(self, field: Field | Momentum) -> Field | Momentum:
-        """The part of a field or a momentum of the patch that belongs to moving links."""
-        flat = field.reshape(*field.shape[: field.ndim - self.layout.moving.ndim - 1], -1, field.shape[-1])
-        return flat[..., self.layout.inside, :]
+        """The part of a field or a momentum of the patch that belongs to moving elements."""
+        return self.layout.by_element(field)[..., self.layout.inside, :]
 
-    def local_action(self, x: Field) -> LocalAction:
-        """Those terms that see a moving link."""
-        terms = self.whole.local_action(self.embed(x))
-        return terms.reshape(-1, terms.shape[-1])[self.cells]
+    def terms(self, x: Field) -> Float[Array, "cell chain"]:
+        """Those that see a moving element."""
+        terms = [each.reshape(-1, each.shape[-1]) for each in self.whole.terms(self.embed(x)).value]
+        return join(terms)[self.cells()]
 
-    def force(self, x: Field) -> Momentum:
-        """That of the whole, on the links inside."""
+    def force(self, geometry: Geometry, x: Field) -> Momentum:
+        """That of the whole, on what is inside."""
         return self.inside(self.whole.force(self.embed(x)))
 
     def numbers(self, x: Field) -> Numbers:
         """What networks see of all cells of the window."""
-        found = _cells(self.whole).cell_numbers(self.embed(x))
-        return found.reshape(found.shape[0], -1, found.shape[-1])[:, self.cells]
+        patch = self.embed(x)
+        found = [action.numbers(self.whole.geometry, patch) for action in cells(self.whole)]
+        return join([each.reshape(len(each), -1, each.shape[-1]) for each in found], axis=1)[:, self.cells()]
 
-    def features(self, x: Field, hidden: Bool[Array, " link"] | None = None) -> Numbers:
-        """The numbers of all cells but those that see a hidden link: networks of leapfrog layers see no more."""
-        numbers = self.numbers(x)
-        if hidden is None:
-            return numbers
-        links = np.zeros((len(self.layout.inside), self.layout.moving.size), bool)
-        np.put_along_axis(links, self.layout.inside[:, None], values=True, axis=1)
-        cells = [_cells(self.whole).cells_of(link.reshape(self.layout.moving.shape)).ravel() for link in links]
-        sees = np.stack(cells, axis=1)[self.cells]
-        return jnp.where(jnp.any(sees & hidden, axis=1)[:, None], 0, numbers)
+    def numbers_without(self, x: Field, hidden: Bool[Array, " element"]) -> Numbers:
+        """The numbers of all cells but those that see a hidden element: leapfrog layers see no more."""
+        each = np.zeros((len(self.layout.inside), self.layout.moving.size), bool)
+        np.put_along_axis(each, self.layout.inside[:, None], values=True, axis=1)
+        seen = [self._cells_of(one.reshape(self.layout.moving.shape)).ravel() for one in each]
+        sees = np.stack(seen, axis=1)[self.cells()]
+        return jnp.where(jnp.any(sees & hidden, axis=1)[:, None], 0, self.numbers(x))
+
+    def heads(self) -> tuple[int, int]:
+        """Weights and pushes of each cell."""
+        return cells(self.whole)[0].heads(self.whole.geometry)
 
     def pushed_force(self, x: Field, weights: Numbers, pushes: Numbers) -> Momentum:
         """Σ_c [(1 + w_c) ∂S_c + t_c ∂q_c] over the cells of the window."""
-        whole = _cells(self.whole)
-        shape = whole.cells_of(self.layout.moving).shape
+        patch, places = self.embed(x), self.cells()
+        shapes = [each.shape for each in self._tables(self.layout.moving)]
+        sizes = [math.prod(shape) for shape in shapes]
+        slots = np.zeros(sum(sizes), np.int64)
+        slots[places] = np.arange(len(places))
+        seen = np.isin(np.arange(len(slots)), places)[:, None]
 
-        def spread(values: Numbers) -> Array:
-            number, _, chains = values.shape
-            slots = np.zeros(math.prod(shape), np.int64)
-            slots[self.cells] = np.arange(len(self.cells))
-            seen = np.isin(np.arange(len(slots)), self.cells)[:, None]
-            return jnp.where(seen, values[:, slots], 0).reshape(number, *shape, chains)
+        def spread(values: Numbers) -> list[Array]:
+            everywhere = jnp.where(seen, values[:, slots], 0)
+            parts = jnp.split(everywhere, np.cumsum(sizes)[:-1], axis=1)
+            return [part.reshape(len(part), *of, part.shape[-1]) for part, of in zip(parts, shapes, strict=True)]
 
-        return self.inside(whole.pushed_force(self.embed(x), spread(1 + weights), spread(pushes)))
+        geometry, of_forces = self.whole.geometry, self.whole.gamma.astype(weights.dtype) * (1 + weights)
+        given = zip(cells(self.whole), spread(of_forces), spread(pushes), strict=True)
+        return self.inside(total([action.pushed_force(geometry, patch, w, t) for action, w, t in given]))
 
-    @property
-    def weights_per_cell(self) -> int:
-        """Those of the whole."""
-        return _cells(self.whole).weights_per_cell
+    def _cells_of(self, elements: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        return np.concatenate(self._tables(elements))
 
-    @property
-    def pushes_per_cell(self) -> int:
-        """Those of the whole."""
-        return _cells(self.whole).pushes_per_cell
+    def _tables(self, elements: NDArray[np.bool_]) -> list[NDArray[np.bool_]]:
+        """Which cells of each action see any of these elements."""
+        return [action.cells_of(elements) for action in cells(self.whole)]
 
-    def stiffness(self) -> Float[Array, ""]:
-        """That of the whole."""
-        return _cells(self.whole).stiffness()
 
-    def observables(self, x: Field) -> dict[str, Observed]:
-        """Those of the patch."""
-        return self.whole.observables(self.embed(x))
+def _smooth_sector(window: Target, x: Field) -> PerChain | None:
+    """That of the patch: it changes as that of the lattice does."""
+    action = windowed(window)
+    return action.whole.known.smooth_sector(action.whole, action.embed(x))
 
-    def smooth_sector(self, x: Field) -> PerChain | None:
-        """That of the patch: it changes as that of the lattice does."""
-        return self.whole.smooth_sector(self.embed(x))
 
-    def start(self, key: Key[Array, ""], kind: Start, chains: int, dtype: jnp.dtype) -> Field:
-        """The links inside the window of a patch."""
-        return self.inside(self.whole.start(key, kind, chains, dtype))
+def _start(window: Target, key: Key[Array, ""], kind: Start, chains: int, dtype: jnp.dtype) -> Field:
+    action = windowed(window)
+    return action.inside(action.whole.start(key, kind, chains, dtype))
+
+
+_KNOWN = Known(smooth_sector=_smooth_sector, start=_start)
+
+
+def _nothing(x: Field) -> dict[str, Observed]:
+    return {}
+
+
+def window_in(whole: Target, patch: Field, layout: Layout) -> Target:
+    """p(x) of what is inside a window, x[…, element, chain], given the patch around it."""
+    action = Windowed(whole, patch, layout)
+    geometry = whole.geometry.resized((len(layout.inside),))
+    return Target(geometry, (action,), _nothing, _KNOWN)
+
+
+def window_of(target: Target, layout: Layout) -> Target:
+    """One that shows how many elements and cells there are, with no patch around it."""
+    return window_in(resized(target, layout.patch), jnp.zeros((0, 0)), layout)
+
+
+def windowed(window: Target) -> Windowed:
+    """What the layers of a window see of it."""
+    action = window.actions[0]
+    if not isinstance(action, Windowed):
+        raise TypeError("these layers act in windows: put them into Local")
+    return action
+
+
+def cells(target: Target) -> tuple[CellAction, ...]:
+    """The actions of a target that are all sums over cells."""
+    if not are_cells(target):
+        names = ", ".join(type(action).__name__ for action in target.actions)
+        raise TypeError(f"windows are made for targets whose action is a sum over cells, not {names}")
+    return target.actions  # type: ignore[return-value]
+
+
+def are_cells(target: Target) -> bool:
+    """Whether all actions are sums over cells."""
+    return all(isinstance(action, CellAction) for action in target.actions)
+
+
+def stiffness(target: Target) -> Float[Array, ""] | None:
+    """γ times half of the curvature along one element of a cold configuration; None where nobody knows."""
+    if isinstance(target.actions[0], Windowed):
+        return stiffness(target.actions[0].whole)
+    if not are_cells(target):
+        return None
+    return target.gamma * total([action.stiffness(target.geometry) for action in cells(target)])
+
+
+def resized(target: Target, sides: tuple[int, ...]) -> Target:
+    """The same actions on another lattice."""
+    geometry = target.geometry
+    lead = geometry.elements[: len(geometry.elements) - len(sides)]
+    known = target.observables, target.known, target.gamma
+    return Target(geometry.resized((*lead, *sides)), target.actions, *known)
 
 
 class Windows(eqx.Module):
@@ -300,21 +303,21 @@ class Windows(eqx.Module):
         sides = jnp.asarray(layout.sides, jnp.int32)
         return cls(target, x, jax.random.randint(key, sides.shape, 0, sides, jnp.int32), layout)
 
-    def each(self, function: Callable[[Window, Field, Any], T], given: Any, axis: int) -> T:
+    def each(self, function: Callable[[Target, Field, Any], T], given: Any, axis: int) -> T:
         """function(window, x inside, given) for every window.
 
         Windows are an axis of what is given, and in results the axis before that of chains.
         """
-        whole: Any = _cells(self.target).resized(self.layout.patch)
+        whole = resized(self.target, self.layout.patch)
         patches = self.layout.cut(self.place, self.x)
         inside = patches[..., self.layout.inside, :, :]
 
         def of_window(patch: Field, x: Field, given: Any) -> T:
-            return function(Window(whole, patch, self.layout), x, given)
+            return function(window_in(whole, patch, self.layout), x, given)
 
         return jax.vmap(of_window, in_axes=(-2, -2, axis), out_axes=-2)(patches, inside, given)
 
-    def each_alone(self, key: Key[Array, ""], function: Callable[[Key[Array, ""], Window, Field], T]) -> T:
+    def each_alone(self, key: Key[Array, ""], function: Callable[[Key[Array, ""], Target, Field], T]) -> T:
         """function(key, window, x inside) for every window, each with random numbers of its own."""
         keys = jax.random.split(key, self.layout.number)
         return self.each(lambda window, x, key: function(key, window, x), keys, axis=0)
@@ -330,11 +333,10 @@ class Windows(eqx.Module):
 
 def layout_for(target: Target, block: int) -> Layout:
     """The windows of this size on the lattice of a target."""
-    whole = _cells(target)
-    return Layout(whole.sides, block, whole.reach)
+    of_cells, elements = cells(target), target.geometry.elements
+    return Layout(elements[1:], block, max(action.reach for action in of_cells))
 
 
-def _cells(target: Target) -> CellTarget:
-    if not isinstance(target, CellTarget):
-        raise TypeError(f"windows are made for targets whose action is a sum over cells, not {type(target).__name__}")
-    return target
+def join(fields: Sequence[Array], axis: int = 0) -> Array:
+    """Without a copy where there is one."""
+    return fields[0] if len(fields) == 1 else jnp.concatenate(fields, axis)

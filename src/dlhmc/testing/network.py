@@ -67,7 +67,7 @@ def check_network(make_network: NetworkFactory, target: Target) -> Checked:
     trajectory = _layers(make_network, geometry, RULES[default_rule(geometry)]())
 
     def training_step() -> Problems:
-        algorithm = Algorithm(target, {}, jump_loss, optax.sgd(1e-3))
+        algorithm = Algorithm(target, None, jump_loss, optax.sgd(1e-3))
         before: Any = with_random_weights(trajectory(), 0.3)
         after: Any = train(algorithm, before, example(target), steps=1)[0].trajectory
         numbers = [jax.tree.leaves(eqx.filter(it.layers.v_network, eqx.is_array)) for it in (before, after)]

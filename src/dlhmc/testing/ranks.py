@@ -14,6 +14,7 @@ from scipy import stats
 
 from dlhmc.geometry.contract import Field
 from dlhmc.kernels.contract import Kernel
+from dlhmc.targets.contract import known_functions
 from dlhmc.testing.stationarity import exact_start
 
 
@@ -64,7 +65,7 @@ def _compare(
     kernel: Kernel, x: Field, key: Key[Array, ""], steps: Int[Array, ""], before: Int[Array, " chain"]
 ) -> tuple[dict[str, Array], dict[str, Array]]:
     """How many of the other values of the history are below that at x, and how many equal; `before` come before x."""
-    reference = kernel.target.test_functions(x)
+    reference = known_functions(kernel.target, x)
     nothing = {name: jnp.zeros(x.shape[-1], jnp.int32) for name in reference}
     keys = jax.random.split(key, x.shape[-1])
 
@@ -78,7 +79,7 @@ def _compare(
         # All steps of the one side have been made: begin anew, for the other side.
         state = jax.tree.map(lambda now, first: jnp.where(index == before, first, now), state, kernel.init(x))
         state = alone(jax.vmap(jax.random.fold_in, (0, None))(keys, index), state)
-        values = kernel.target.test_functions(state.x)
+        values = known_functions(kernel.target, state.x)
         for name in reference:
             # A chain that stays, or comes back, has the same value, but perhaps rounded in another way.
             rounding = 100 * jnp.finfo(x.dtype).eps * (1 + jnp.abs(reference[name]))

@@ -12,6 +12,7 @@ from scipy import stats
 
 from dlhmc.geometry.contract import Field, PerChain, real_dtype
 from dlhmc.kernels.contract import Kernel
+from dlhmc.targets.contract import known_functions
 from dlhmc.testing.checks import evaluate
 
 # Combinations of functions are left out that are no more normal than an event that comes about in fewer chains.
@@ -53,7 +54,7 @@ def check_stationarity(kernel: Kernel, *, steps: int = 10, chains: int = 10_000,
     start, run_key = exact_start(kernel, chains, seed)
     x, weight, acceptance = _walk(kernel, start, run_key, jnp.asarray(np.int32(steps)))
     exact = kernel.target.exact()
-    values = [evaluate(kernel.target.test_functions, y) for y in (start, x)]
+    values = [evaluate(known_functions, kernel.target, y) for y in (start, x)]
     names = sorted(values[0].keys() & exact.keys())
     means = np.array([[exact[name]] for name in names])
     before, after = (np.stack([np.asarray(v[name], np.float64) for name in names]) for v in values)

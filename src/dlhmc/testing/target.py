@@ -1,15 +1,15 @@
 """Checks of targets and observables."""
 
+import functools
 from collections.abc import Callable
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
 from dlhmc.geometry.contract import Field, real_dtype, sum_sites
-from dlhmc.targets.contract import Observable, Target
+from dlhmc.targets.contract import Observable, Target, known_functions, with_gamma
 from dlhmc.testing.checks import CHAINS, Checked, Problems, as_numbers, evaluate, example, far, momentum, run_checks
 
 # Chance of a false alarm for each known expectation value of a target: 6e-5.
@@ -34,19 +34,17 @@ def shapes_and_names(target: Target, x: Field) -> Problems:
     for name, values in observables.items():
         if values.shape[-1:] != (CHAINS,):
             yield f"the observable {name} has the shape {values.shape}, whose last axis is not that of {CHAINS} chains"
-    for name in sorted(set(target.slow) & observables.keys()):
+    known, slow = target.known, target.known.slow(target)
+    for name in sorted(set(slow) & observables.keys()):
         if observables[name].shape != (CHAINS,):
             yield f"the slow observable {name} has the shape {observables[name].shape}, but must be a number"
-    named = {moment.observable for moment in target.moments.values()} | set(target.slow) | {target.sector} - {None}
+    named = {moment.observable for moment in known.moments.values()} | set(slow) | {known.sector} - {None}
     for name in sorted(str(label) for label in named - observables.keys()):
         yield f"moments, slow or sector name '{name}', which is not among the observables {sorted(observables)}"
-    for name in sorted(target.exact().keys() - evaluate(target.test_functions, x).keys()):
-        yield f"exact gives a value for '{name}', which is not among the test functions"
+    for name in sorted(target.exact().keys() - evaluate(known_functions, target, x).keys()):
+        yield f"exact gives a value for '{name}', which is not among moments and functions"
     if evaluate(geometry.project, x).shape != x.shape:
         yield "the projection of the geometry changes the shape"
-    for name in target.couplings:
-        if not eqx.is_array(getattr(target, name, None)):
-            yield f"couplings names '{name}', which is not a field that holds an array"
     cold = evaluate(target.start, jax.random.key(1), "cold", CHAINS, jnp.dtype(jnp.float64))
     if cold.shape != x.shape or not np.all(np.isfinite(as_numbers(evaluate(target.action, cold)))):
         yield "a cold start has another shape than a hot one, or an action that is not finite"
@@ -85,11 +83,6 @@ def force_is_the_gradient(target: Target, x: Field) -> Problems:
     wanted = evaluate(target.geometry.gradient, target.action, x)
     if (error := far(evaluate(target.force, x), wanted, 1e-12)) is not None:
         yield f"the force differs from the gradient of the action by {error:.2g}"
-    parts = target.forces()
-    if len(parts) > 1:
-        total = sum(as_numbers(evaluate(part, x)) for part in parts)
-        if (error := far(total, evaluate(target.force, x), 1e-12)) is not None:
-            yield f"the parts of the force do not add up to it: {error:.2g} off"
 
 
 def force_agrees_with_finite_differences(target: Target, x: Field) -> Problems:
@@ -107,24 +100,22 @@ def force_agrees_with_finite_differences(target: Target, x: Field) -> Problems:
         yield f"along a random direction the action changes by another amount than the force says: {error:.2g} off"
 
 
-def accept_reject_has_the_action(target: Target, x: Field) -> Problems:
-    """What accept/reject asks for is `local_action`, also where auxiliary fields were drawn, at x and elsewhere."""
-    methods = ("counted_action", "action_of_origin")
-    if all(getattr(type(target), name) is getattr(Target, name) for name in methods):
-        return
-    drawn = target.refresh(jax.random.key(6), x)
-    for one in (target, drawn):
-        if (error := far(evaluate(one.counted_action, x)[0], evaluate(one.local_action, x), 1e-12)) is not None:
-            yield f"counted_action differs from local_action by {error:.2g}"
-    known, solved = evaluate(drawn.action_of_origin, x), evaluate(drawn.local_action, x)
-    if (error := far(sum_sites(known), sum_sites(solved), 1e-4)) is not None:
-        yield f"action_of_origin differs from local_action where the auxiliary fields were drawn by {error:.2g}"
+def auxiliary_fields_are_drawn(target: Target, x: Field) -> Problems:
+    """Where there are any: what drawing them tells of the action, and its force while they are held fixed."""
+    drawn, told = target.refresh(jax.random.key(6), x)
+    solved = evaluate(drawn.terms, x).value
+    for known, terms in zip(told.value, solved, strict=True):
+        if known is not None and (error := far(sum_sites(known), sum_sites(terms), 1e-4)) is not None:
+            yield f"refresh tells another action at the place where auxiliary fields were drawn: {error:.2g} off"
+    wanted = evaluate(drawn.geometry.gradient, drawn.action, x)
+    if (error := far(evaluate(drawn.force, x), wanted, 1e-3)) is not None:
+        yield f"with auxiliary fields, the force differs from the gradient of the action by {error:.2g}"
 
 
 def symmetries_hold(target: Target, x: Field) -> Problems:
     """Action and observables under each symmetry that the target names, and that it does something."""
     before = evaluate(target.observables, x)
-    for label, symmetry in target.symmetries().items():
+    for label, symmetry in target.known.symmetries(target).items():
         y = evaluate(symmetry.apply, jax.random.key(3), x)
         if y.shape != x.shape:
             yield f"the {label} changes the shape"
@@ -161,10 +152,8 @@ def projection_is_not_physical(target: Target, x: Field) -> Problems:
 
 
 def gamma_multiplies_the_action(target: Target, x: Field) -> Problems:
-    """Where there is a factor to anneal."""
-    if "gamma" not in target.couplings:
-        return
-    half = target.with_couplings({"gamma": 0.5 * target.gamma})  # type: ignore[attr-defined]
+    """It anneals."""
+    half = with_gamma(target, 0.5 * target.gamma)
     if far(evaluate(half.action, x), 0.5 * as_numbers(evaluate(target.action, x)), 1e-6) is not None:
         yield "half the gamma does not give half the action"
 
@@ -174,7 +163,7 @@ def draws_have_the_exact_moments(target: Target, x: Field) -> Problems:
     draws, exact = target.exact_draws(), target.exact()
     if draws is None or not exact:
         return
-    measured = evaluate(target.test_functions, evaluate(draws.draw, jax.random.key(5), _DRAWS, real_dtype(x)))
+    measured = evaluate(known_functions, target, evaluate(draws.draw, jax.random.key(5), _DRAWS, real_dtype(x)))
     for name, value in exact.items():
         values = as_numbers(measured[name])
         error = values.std() / np.sqrt(values.size)
@@ -197,7 +186,6 @@ TARGET_CHECKS: dict[str, Callable[[Target, Field], Problems]] = {
     "geometry": geometry_is_consistent,
     "force": force_is_the_gradient,
     "finite differences": force_agrees_with_finite_differences,
-    "accept/reject": accept_reject_has_the_action,
     "symmetries": symmetries_hold,
     "chains": chains_do_not_touch,
     "projection": projection_is_not_physical,
@@ -217,8 +205,17 @@ def check_target(target: Target) -> Checked:
     skipped = []
     if target.exact_draws() is None or not target.exact():
         skipped.append("exact results: the target has no exact draws or no exact values")
-    checks = {name: lambda check=check: check(target, example(target)) for name, check in TARGET_CHECKS.items()}
-    return run_checks(target, checks, skipped)
+    # Proposals at one stroke are judged without auxiliary fields, and symmetries hold there.
+    judge, _ = target.known.guided(target)
+    checks = [(name, check, judge) for name, check in TARGET_CHECKS.items()]
+    if judge is not target:
+        checks.append(("auxiliary fields", auxiliary_fields_are_drawn, target))
+    each = {name: functools.partial(_on_example, check, one) for name, check, one in checks}
+    return run_checks(target, each, skipped)
+
+
+def _on_example(check: Callable[[Target, Field], Problems], target: Target) -> Problems:
+    return check(target, example(target))
 
 
 def check_observable(observable: Observable, target: Target, name: str = "the observable") -> Checked:

@@ -4,19 +4,15 @@
 EXPORTS = {
     name: f"dlhmc.theories.{module}"
     for module, names in {
-        "cpn.action": ("CPN",),
+        "cpn.model": ("CPN",),
+        "gauge.field": ("U1", "GaugeField", "Mixed", "improved", "wilson"),
         "gauge.heatbath": ("HeatBath",),
-        "gauge.actions": ("Plaquette", "Rectangle"),
-        "gauge.wilson": ("GaugeField", "improved", "wilson"),
         "schwinger.reweighting": ("reweighted",),
         "schwinger.schwinger": ("Schwinger",),
-        "u1.plaquette_action": ("PlaquetteAction",),
-        "u1.mixed": ("Mixed",),
-        "u1.wilson": ("U1",),
         "u1.hits": ("InstantonHits",),
         "u1.loss": ("charge_loss",),
         "vectors.funnel": ("Funnel",),
-        "vectors.gaussian": ("Gaussian", "correlated_gaussian", "ill_conditioned_gaussian"),
+        "vectors.gaussian": ("Gaussian", "correlated_gaussian", "gaussian_from_covariance", "ill_conditioned_gaussian"),
         "vectors.log_density": ("LogDensity",),
         "vectors.mixture": ("GaussianMixture",),
         "vectors.rough_well": ("RoughWell",),

@@ -1,18 +1,19 @@
 """All that theories offer at the top of the package: `dlhmc.theories.EXPORTS` for those who want it at once."""
 
-from dlhmc.theories.cpn.action import CPN
-from dlhmc.theories.gauge.actions import Plaquette, Rectangle
+from dlhmc.theories.cpn.model import CPN
+from dlhmc.theories.gauge.field import U1, GaugeField, Mixed, improved, wilson
 from dlhmc.theories.gauge.heatbath import HeatBath
-from dlhmc.theories.gauge.wilson import GaugeField, improved, wilson
 from dlhmc.theories.schwinger.reweighting import reweighted
 from dlhmc.theories.schwinger.schwinger import Schwinger
 from dlhmc.theories.u1.hits import InstantonHits
 from dlhmc.theories.u1.loss import charge_loss
-from dlhmc.theories.u1.mixed import Mixed
-from dlhmc.theories.u1.plaquette_action import PlaquetteAction
-from dlhmc.theories.u1.wilson import U1
 from dlhmc.theories.vectors.funnel import Funnel
-from dlhmc.theories.vectors.gaussian import Gaussian, correlated_gaussian, ill_conditioned_gaussian
+from dlhmc.theories.vectors.gaussian import (
+    Gaussian,
+    correlated_gaussian,
+    gaussian_from_covariance,
+    ill_conditioned_gaussian,
+)
 from dlhmc.theories.vectors.log_density import LogDensity
 from dlhmc.theories.vectors.mixture import GaussianMixture
 from dlhmc.theories.vectors.rough_well import RoughWell
@@ -28,13 +29,11 @@ __all__ = [
     "InstantonHits",
     "LogDensity",
     "Mixed",
-    "Plaquette",
-    "PlaquetteAction",
-    "Rectangle",
     "RoughWell",
     "Schwinger",
     "charge_loss",
     "correlated_gaussian",
+    "gaussian_from_covariance",
     "ill_conditioned_gaussian",
     "improved",
     "reweighted",

@@ -121,8 +121,8 @@ def _has_smooth_sector(target: "Target") -> bool:
     import jax
 
     dtype = target.geometry.dtype(jax.numpy.result_type(float))
-    x = jax.ShapeDtypeStruct((*target.shape, 1), dtype)
-    return jax.eval_shape(lambda x: target.smooth_sector(x), x) is not None
+    x = jax.ShapeDtypeStruct((*target.geometry.shape, 1), dtype)
+    return jax.eval_shape(lambda x: target.known.smooth_sector(target, x), x) is not None
 
 
 def loss_for(target: "Target", name: str | None, preferred: str | None = None) -> tuple[str, NamedLoss]:

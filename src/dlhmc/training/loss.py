@@ -7,7 +7,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 
 from dlhmc.geometry.contract import Field, Momentum, PerChain, sum_sites
-from dlhmc.targets.contract import Target
+from dlhmc.targets.contract import Target, action_change
 
 
 class Transition(NamedTuple):
@@ -36,9 +36,9 @@ def leaving_loss(target: Target, transition: Transition) -> PerChain:
     pays four times for two sectors at once, which are hardly ever accepted. The root lets proposals speak that leave
     and are not accepted yet: early in a training there are hardly any others.
     """
-    before, after = target.smooth_sector(transition.x), target.smooth_sector(transition.x_new)
+    before, after = (target.known.smooth_sector(target, x) for x in (transition.x, transition.x_new))
     if before is None or after is None:
-        raise TypeError(f"{type(target).__name__} has no sectors to leave: use the jump loss")
+        raise TypeError("the target has no sectors to leave: use the jump loss")
     jump = jnp.abs(after - before)
     left = jnp.where(jump > _LEAVES, jnp.minimum(jump * jump, 1), 0)
     return -left * jnp.sqrt(jnp.maximum(transition.acceptance, _TINY))
@@ -57,5 +57,6 @@ def action_loss(target: Target, transition: Transition) -> PerChain:
     trajectory to the next. For targets without sectors, where |x′ − x| would also pay for motion that changes nothing
     but the gauge.
     """
-    change = sum_sites(target.local_action(transition.x_new) - target.local_action(transition.x))
+    old, new = target.terms(transition.x).value, target.terms(transition.x_new).value
+    change = action_change(old, new, transition.x_new)
     return -transition.acceptance * change * change / math.prod(target.geometry.momentum_shape)

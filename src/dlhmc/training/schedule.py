@@ -1,4 +1,4 @@
-"""What changes during training: couplings, the annealing factor γ_t among them, and the learning rate α_t."""
+"""What changes during training: the annealing factor γ_t and the learning rate α_t."""
 
 from abc import abstractmethod
 from collections.abc import Sequence

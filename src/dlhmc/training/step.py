@@ -14,13 +14,12 @@ import optax
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from dlhmc.geometry.contract import Field, PerChain, real_dtype
-from dlhmc.kernels.contract import State
 from dlhmc.kernels.dlhmc import DLHMC
 from dlhmc.kernels.metropolis import decide, probability, select
 from dlhmc.layers import Trajectory
 from dlhmc.numerics import rng
 from dlhmc.numerics.devices import averaged
-from dlhmc.targets.contract import Target
+from dlhmc.targets.contract import Target, with_gamma
 from dlhmc.training.loss import Loss, Transition
 from dlhmc.training.schedule import Schedule
 
@@ -80,16 +79,16 @@ class Trial(NamedTuple):
 
 
 class Algorithm(eqx.Module):
-    """The inputs of Algorithm 1: target, schedules of its couplings by name, loss, optimiser."""
+    """The inputs of Algorithm 1: target, a schedule of its annealing factor γ or none, loss, optimiser."""
 
     target: Target
-    schedules: dict[str, Schedule]
+    gamma: Schedule | None
     loss: Loss = eqx.field(static=True)
     optimiser: optax.GradientTransformation = eqx.field(static=True)
 
     def target_at(self, step: Int[Array, ""]) -> Target:
         """p_t(x) ∝ e^{−γ_t S_β(x)}, eq. (8)."""
-        return self.target.with_couplings({name: schedule(step) for name, schedule in self.schedules.items()})
+        return self.target if self.gamma is None else with_gamma(self.target, self.gamma(step))
 
     def begin(self, trajectory: Trajectory, x: Field) -> TrainState:
         """The state before the first step."""
@@ -111,8 +110,10 @@ class Algorithm(eqx.Module):
     @property
     def record_names(self) -> tuple[str, ...]:
         """What `step` records, one number each."""
-        of_sectors = ("tunnelling_rate", f"{self.target.sector}_jump_squared") if self.target.sector is not None else ()
-        return ("loss", "acceptance", "gradient_norm", "nonfinite", *self.schedules, *of_sectors)
+        sector = self.target.known.sector
+        of_sectors = ("tunnelling_rate", f"{sector}_jump_squared") if sector is not None else ()
+        of_gamma = () if self.gamma is None else ("gamma",)
+        return ("loss", "acceptance", "gradient_norm", "nonfinite", *of_gamma, *of_sectors)
 
     def step(
         self, seed: Int[Array, ""], step: Int[Array, ""], state: TrainState
@@ -142,8 +143,8 @@ class Algorithm(eqx.Module):
         new = state._replace(trajectory=trajectory, optimiser=optimiser, x=x, average=average)
         new = self._watch(step, new, means["acceptance"], -loss, usable)
         nonfinite = jnp.round(x.shape[-1] * means["nonfinite"])
-        couplings = {name: schedule(step) for name, schedule in self.schedules.items()}
-        return new, means | couplings | {"gradient_norm": norm, "nonfinite": nonfinite}
+        annealed = {} if self.gamma is None else {"gamma": self.gamma(step)}
+        return new, means | annealed | {"gradient_norm": norm, "nonfinite": nonfinite}
 
     def _of_chains(
         self, x: Field, trajectory: Trajectory, target: Target, keys: Key[Array, "2"]
@@ -153,7 +154,7 @@ class Algorithm(eqx.Module):
 
         def mean_loss(parameters: Trajectory) -> tuple[Array, tuple[Trial, Field]]:
             layers = eqx.combine(parameters, _frozen(trajectory))
-            windows = layers.windows(place_key, target.guide(), x)
+            windows = layers.windows(place_key, target, x)
             if windows is None:
                 trial = self._try(layers, propose_key, target, x)
                 return jnp.mean(trial.loss), (trial, trial.x)
@@ -167,16 +168,17 @@ class Algorithm(eqx.Module):
             "acceptance": jnp.mean(trial.acceptance),
             "nonfinite": jnp.mean(trial.nonfinite.astype(loss.dtype)),
         }
-        if target.sector is not None:
-            before, after = (target.observables(y)[target.sector] for y in (x, new))
+        if (sector := target.known.sector) is not None:
+            before, after = (target.observables(y)[sector] for y in (x, new))
             means["tunnelling_rate"] = jnp.mean((before != after).astype(loss.dtype))
-            means[f"{target.sector}_jump_squared"] = jnp.mean((before - after) ** 2)
+            means[f"{sector}_jump_squared"] = jnp.mean((before - after) ** 2)
         return means, new
 
     def _try(self, layers: Trajectory, key: Key[Array, ""], target: Target, x: Field) -> Trial:
         """A proposal of each chain, and where it goes."""
         propose_key, accept_key = jax.random.split(key)
-        proposal = DLHMC(target, layers).propose(propose_key, State(x))
+        kernel = DLHMC(target, layers)
+        proposal = kernel.propose(propose_key, kernel.init(x))
         decision = decide(accept_key, proposal.energy_change)
         acceptance = probability(proposal.energy_change)
         transition = Transition(proposal.x, proposal.v, proposal.x_new, proposal.v_new, acceptance)
@@ -188,7 +190,7 @@ class Algorithm(eqx.Module):
     def _watch(self, step: Array, state: TrainState, acceptance: Array, objective: Array, usable: Array) -> TrainState:
         """Update the averages; restore after a collapse; keep good and best parameters."""
         guard = state.guard
-        final = jnp.all(jnp.asarray([schedule.finished(step) for schedule in self.schedules.values()], bool))
+        final = jnp.asarray(True) if self.gamma is None else self.gamma.finished(step)
         # The averages begin afresh when the target has become the final one.
         settled = jnp.where(final & (guard.settled <= 0), 1, jnp.where(final, guard.settled + 1, -step - 1))
         weight = jnp.maximum(_FORGET, 1 / jnp.abs(settled).astype(acceptance.dtype)).astype(acceptance.dtype)

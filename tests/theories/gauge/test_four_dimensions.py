@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from dlhmc import DLHMC, wilson
-from dlhmc.kernels import State
 from dlhmc.layers import LayerStack, Local
+from dlhmc.targets.contract import known_functions
 from dlhmc.testing.checks import evaluate
 from dlhmc.testing.stationarity import p_value_of_means
 from dlhmc.theories.gauge.architectures import CovariantArchitecture, LocalArchitecture
@@ -52,16 +52,16 @@ def walked(kernel, x, steps):
         state, info = kernel.step(jax.random.fold_in(jax.random.key(7), index), state)
         return state, acceptance + info.acceptance
 
-    state, acceptance = jax.lax.fori_loop(0, steps, step, (State(x), jnp.zeros(x.shape[-1])))
+    state, acceptance = jax.lax.fori_loop(0, steps, step, (kernel.init(x), jnp.zeros(x.shape[-1])))
     return state.x, acceptance / steps
 
 
 def moved(kernel, steps, chains, seed=1):
     """The probability of means that move as far, and the acceptance. Each chain is compared with its own start."""
     target = kernel.target
-    x = evaluate(target.approximate_draws().draw, jax.random.key(seed), chains, jnp.dtype(jnp.float32))
+    x = evaluate(target.known.approximate_draws(target).draw, jax.random.key(seed), chains, jnp.dtype(jnp.float32))
     x_new, acceptance = walked(kernel, x, jnp.int32(steps))
-    before, after = (evaluate(target.test_functions, field) for field in (x, x_new))
+    before, after = (evaluate(known_functions, target, field) for field in (x, x_new))
     differences = np.stack([np.asarray(after[name], np.float64) - np.asarray(before[name]) for name in before])
     return p_value_of_means(differences, differences), float(np.mean(acceptance))
 

@@ -1,5 +1,7 @@
 """Heat bath and HMC against exact results in two dimensions, and the heat bath of one link against its integral."""
 
+import dataclasses
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -7,18 +9,21 @@ import numpy as np
 import pytest
 
 import dlhmc
+from dlhmc.actions import Plaquette
 from dlhmc.errors import UserError
 from dlhmc.exact import characters as exact
 from dlhmc.geometry import UnitaryMatrices
 from dlhmc.geometry.unitary import multiply
-from dlhmc.kernels import HMC, State
+from dlhmc.kernels import HMC
+from dlhmc.lattice import links, loops
+from dlhmc.targets.contract import known_functions
 from dlhmc.testing import check_stationarity
 from dlhmc.testing.checks import evaluate
 from dlhmc.testing.stationarity import p_value_of_means
-from dlhmc.theories.gauge import heatbath, lattice
+from dlhmc.theories.gauge import heatbath
+from dlhmc.theories.gauge.field import GaugeField, wilson
 from dlhmc.theories.gauge.heatbath import HeatBath
 from dlhmc.theories.gauge.theory import HeatBathMoves
-from dlhmc.theories.gauge.wilson import GaugeField, wilson
 from exact.plaquette_moments import plaquette_squared
 from unoptimised import unoptimised
 
@@ -40,16 +45,14 @@ class DrawnAngles(eqx.Module):
         return jax.lax.complex(jnp.cos(x), jnp.sin(x))[None, None]
 
 
-class PlanarU1(GaugeField):
-    """U(1) the general way, with the exact draws of the fast one."""
-
-    def exact_draws(self):
-        return DrawnAngles(dlhmc.U1(self.sides, float(self.beta)).exact_draws())
-
-
 def planar(group, sides, beta):
-    target = wilson(group, sides, beta)
-    return PlanarU1(target.group, target.sides, target.beta, target.gamma, target.actions) if group == "u1" else target
+    """U(1) the general way, with the exact draws of the fast one."""
+    if group != "u1":
+        return wilson(group, sides, beta)
+    draws = DrawnAngles(dlhmc.U1(sides, beta).exact_draws())
+    target = GaugeField("u1", sides, [Plaquette(beta)], matrices=True)
+    known = dataclasses.replace(target.known, exact_draws=lambda target: draws)
+    return GaugeField("u1", sides, [Plaquette(beta)], matrices=True, known=known)
 
 
 # What takes long to compile and finds no more than others.
@@ -81,14 +84,14 @@ def walk(kernel, x, steps):
     def body(i, state):
         return kernel.step(jax.random.fold_in(jax.random.key(7), i), state)[0]
 
-    return jax.lax.fori_loop(0, steps, body, State(x)).x
+    return jax.lax.fori_loop(0, steps, body, kernel.init(x)).x
 
 
 def p_value_after(kernel, steps, chains=1500):
     """Of the means of independent chains from a hot start, with the covariance that they have themselves."""
     target = kernel.target
     x = evaluate(target.start, jax.random.key(1), "hot", chains, jnp.dtype(jnp.float32))
-    functions = evaluate(target.test_functions, walk(kernel, x, jnp.int32(steps)))
+    functions = evaluate(known_functions, target, walk(kernel, x, jnp.int32(steps)))
     deviations = np.stack([np.asarray(functions[name], np.float64) - value for name, value in target.exact().items()])
     return p_value_of_means(deviations, deviations)
 
@@ -106,9 +109,9 @@ def moments_of_one_link(group, factors, chains=5000, updates=8, seed=0):
 
     A link for which all attempts are rejected stays: after so many updates from a hot start, none is left.
     """
-    kernel = HeatBath(wilson(group, (2, 2), 1.0))
-    geometry = UnitaryMatrices(kernel.target.group.colors, kernel.target.group.special, (len(factors),))
-    u, v = (evaluate(geometry.haar, jax.random.key(seed + i), chains, jnp.dtype(jnp.float32)) for i in (1, 2))
+    kernel = HeatBath(wilson(group, (2, 2), 1.0, matrices=True))
+    geometry = UnitaryMatrices(kernel.target.geometry.colors, kernel.target.geometry.special, (len(factors),))
+    u, v = (evaluate(geometry.scatter, jax.random.key(seed + i), chains, jnp.dtype(jnp.float32)) for i in (1, 2))
     mask = jnp.ones((len(factors), 1), bool)
     scale = jnp.asarray(factors, jnp.complex64)[:, None]
 
@@ -118,7 +121,7 @@ def moments_of_one_link(group, factors, chains=5000, updates=8, seed=0):
             return kernel._updated(u, scale * v, jnp.float32(1), mask, jax.random.fold_in(jax.random.key(seed), i))
 
         u = jax.lax.fori_loop(0, updates, body, u)
-        p = lattice.trace_of_product(u, v).real / geometry.colors
+        p = links.trace_of_product(u, v).real / geometry.colors
         return u, jnp.stack([p, p * p])
 
     u, values = run(u, v)
@@ -135,9 +138,9 @@ FACTORS = (0.05, 0.5, 0.8, 0.9, 2.0, 8.0)
 @pytest.mark.parametrize("group", ["u1", "su2", slow("u2"), "su3"])
 def test_heat_bath_of_one_link(group):
     """Of 12 numbers, one is beyond 4.5 σ with probability 8e-5; exact values are those of one plaquette, V → ∞."""
-    target = wilson(group, (2, 2), 1.0)
+    target = wilson(group, (2, 2), 1.0, matrices=True)
     means, errors = moments_of_one_link(group, FACTORS)
-    couplings = [(target.group.colors, target.group.special, target.group.colors * s, 10**6) for s in FACTORS]
+    couplings = [(target.geometry.colors, target.geometry.special, target.geometry.colors * s, 10**6) for s in FACTORS]
     wanted = [[f(*coupling) for coupling in couplings] for f in (exact.plaquette, plaquette_squared)]
     assert np.all(np.abs(means - wanted) < 4.5 * errors), (means - wanted) / errors
 
@@ -156,7 +159,7 @@ def test_the_phase_does_not_depend_on_the_subgroups():
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize(("group", "sides"), [("u2", (4, 2)), ("su3", (2, 2, 4))])
 def test_overrelaxation_keeps_the_action(group, sides):
-    target = wilson(group, sides, 3.0)
+    target = wilson(group, sides, 3.0, matrices=True)
     kernel = HeatBath(target)
     x = evaluate(target.start, jax.random.key(1), "hot", 2, jnp.dtype(jnp.float64))
     y = jax.jit(lambda x: kernel._sweep(x, None))(x)
@@ -184,14 +187,14 @@ def test_overrelaxation_of_a_subgroup_undoes_itself(x64):
 
 @pytest.mark.parametrize(("group", "sides"), [("u1", (4, 2)), ("su2", (2, 4, 2)), ("su3", (2, 2, 2, 4))])
 def test_links_that_are_drawn_together_do_not_see_each_other(group, sides, x64):
-    target = wilson(group, sides, 2.0)
+    target = wilson(group, sides, 2.0, matrices=True)
     x, y = (evaluate(target.start, jax.random.key(seed), "hot", 1, jnp.dtype(jnp.float64)) for seed in (1, 2))
     masks = heatbath._parities(sides)
     assert masks.sum(axis=0).min() == masks.sum(axis=0).max() == 1
-    loops = evaluate(lattice.loops_of_links, x)
-    for mu in range(target.dimensions):
+    through = evaluate(loops.loops_of_links, x)
+    for mu in range(len(target.geometry.elements[1:])):
         staples = evaluate(heatbath.staple_sum, x, mu)
-        np.testing.assert_allclose(multiply(x[:, :, mu], staples), loops[:, :, mu], atol=1e-13)
+        np.testing.assert_allclose(multiply(x[:, :, mu], staples), through[:, :, mu], atol=1e-13)
         for mask in masks:
             changed = x.at[:, :, mu].set(jnp.where(mask[..., None], y[:, :, mu], x[:, :, mu]))
             after = evaluate(heatbath.staple_sum, changed, mu)
@@ -204,7 +207,7 @@ def test_a_sweep_touches_every_link_and_chain_by_itself():
     target = wilson("su2", (4, 2), 2.0)
     kernel = HeatBath(target, 0)
     x = evaluate(target.start, jax.random.key(1), "hot", 3, jnp.dtype(jnp.float32))
-    step = eqx.filter_jit(lambda x: kernel.step(jax.random.key(2), State(x))[0].x)
+    step = eqx.filter_jit(lambda x: kernel.step(jax.random.key(2), kernel.init(x))[0].x)
     together, first = step(x), step(x[..., :2])
     np.testing.assert_allclose(together[..., :2], first, atol=1e-5)
     moved = np.abs(together - x).max(axis=(0, 1))

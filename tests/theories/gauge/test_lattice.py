@@ -1,6 +1,7 @@
 """Products of links along paths against matrices multiplied one by one, fields of known flux, and symmetries."""
 
 import itertools
+import math
 from functools import partial
 
 import jax
@@ -10,9 +11,11 @@ import pytest
 
 from dlhmc.geometry import UnitaryMatrices
 from dlhmc.geometry.contract import sum_sites
+from dlhmc.geometry.unitary import adjoint, multiply
+from dlhmc.lattice import links, loops
 from dlhmc.testing.checks import evaluate
-from dlhmc.theories.gauge import lattice
-from dlhmc.theories.gauge.wilson import improved, wilson
+from dlhmc.theories.gauge.field import improved, wilson
+from dlhmc.theories.gauge.known import measure_loop, plaquette
 
 pytestmark = pytest.mark.usefixtures("x64")
 # All sides differ, so that axes cannot be exchanged unseen.
@@ -45,43 +48,50 @@ def loop(mu, nu, m=1, n=1):
 
 
 def sites(target):
-    return itertools.product(*map(range, target.sides))
+    return itertools.product(*map(range, target.geometry.elements[1:]))
 
 
 @ALL
 def test_loops(group):
     target, x = hot(group)
-    colors = target.group.colors
-    traces = evaluate(lattice.loop_traces, x)
-    np.testing.assert_allclose(evaluate(lattice.loop_defects, x), 1 - traces, atol=1e-14)
-    for plane, (mu, nu) in enumerate(lattice.planes(target.dimensions)):
+    colors = target.geometry.colors
+    traces = evaluate(loops.loop_traces, x)
+    np.testing.assert_allclose(evaluate(loops.loop_defects, x), 1 - traces, atol=1e-14)
+    for plane, (mu, nu) in enumerate(loops.planes(len(target.geometry.elements[1:]))):
         for site in sites(target):
             expected = np.trace(along(x, site, loop(mu + 1, nu + 1))).real / colors
             assert traces[(plane, *site, 0)] == pytest.approx(expected, abs=1e-14)
-    mu, nu = 0, target.dimensions - 1
-    found = evaluate(lattice.wilson_loop, x, (mu, nu), 3, 2)
+    mu, nu = 0, len(target.geometry.elements[1:]) - 1
+    found = evaluate(links.wilson_loop, x, (mu, nu), 3, 2)
     for site in sites(target):
         expected = np.trace(along(x, site, loop(mu + 1, nu + 1, 3, 2))).real / colors
         assert found[(*site, 0)] == pytest.approx(expected, abs=1e-14)
-    for mu, found in enumerate(evaluate(lattice.polyakov_loops, x)):
-        expected = np.mean([np.trace(along(x, site, [mu + 1] * target.sides[mu])) for site in sites(target)]) / colors
+    for mu, found in enumerate(evaluate(links.polyakov_loops, x)):
+        expected = (
+            np.mean([np.trace(along(x, site, [mu + 1] * target.geometry.elements[1:][mu])) for site in sites(target)])
+            / colors
+        )
         assert found[0] == pytest.approx(expected, abs=1e-14)
 
 
 @ALL
 def test_wilson_loops_are_averaged_over_planes_and_orientations(group):
     target, x = hot(group)
-    paths = [loop(mu + 1, nu + 1, *size) for mu, nu in lattice.planes(target.dimensions) for size in ((1, 2), (2, 1))]
+    paths = [
+        loop(mu + 1, nu + 1, *size)
+        for mu, nu in loops.planes(len(target.geometry.elements[1:]))
+        for size in ((1, 2), (2, 1))
+    ]
     expected = np.mean([np.trace(along(x, site, path)).real for site in sites(target) for path in paths])
-    assert evaluate(target.wilson_loop, x, 1, 2)[0] == pytest.approx(expected / target.group.colors, abs=1e-14)
-    assert evaluate(target.wilson_loop, x, 1, 1)[0] == pytest.approx(float(evaluate(target.plaquette, x)[0]), abs=1e-14)
+    assert evaluate(measure_loop, x, 1, 2)[0] == pytest.approx(expected / target.geometry.colors, abs=1e-14)
+    assert evaluate(measure_loop, x, 1, 1)[0] == pytest.approx(float(evaluate(plaquette, x)[0]), abs=1e-14)
 
 
 @ALL
 def test_plaquettes_through_a_link(group):
     target, x = hot(group)
-    found = evaluate(lattice.loops_of_links, x)
-    d = target.dimensions
+    found = evaluate(loops.loops_of_links, x)
+    d = len(target.geometry.elements[1:])
     for site, mu in itertools.product(sites(target), range(d)):
         others = [sign * (nu + 1) for nu in range(d) if nu != mu for sign in (1, -1)]
         expected = sum(along(x, site, loop(mu + 1, nu)) for nu in others)
@@ -92,18 +102,18 @@ def test_plaquettes_through_a_link(group):
 def test_rectangles(group):
     """Of all pairs of directions, the long side first; and those through a link, which is in one of six places."""
     target, x = hot(group)
-    d, colors = target.dimensions, target.group.colors
-    traces = evaluate(partial(lattice.loop_traces, length=2), x)
-    np.testing.assert_allclose(evaluate(partial(lattice.loop_defects, length=2), x), 1 - traces, atol=1e-14)
-    phases = evaluate(partial(lattice.loop_phases, length=2), x)
-    determinants = evaluate(partial(lattice.loop_determinants, length=2), x)
-    found = evaluate(partial(lattice.loops_of_links, length=2), x)
+    d, colors = len(target.geometry.elements[1:]), target.geometry.colors
+    traces = evaluate(partial(loops.loop_traces, length=2), x)
+    np.testing.assert_allclose(evaluate(partial(loops.loop_defects, length=2), x), 1 - traces, atol=1e-14)
+    phases = evaluate(lambda x: trace(loops.loops(x, 2)).imag, x)
+    determinants = evaluate(partial(loops.loop_determinants, length=2), x)
+    found = evaluate(partial(loops.loops_of_links, length=2), x)
     pairs = list(itertools.permutations(range(d), 2))
     for site, (shape, (mu, nu)) in itertools.product(sites(target), enumerate(pairs)):
         product = along(x, site, loop(mu + 1, nu + 1, 2, 1))
         at = (shape, *site, 0)
-        trace = complex(traces[at], phases[at] / colors)
-        np.testing.assert_allclose(trace, np.trace(product) / colors, atol=1e-13)
+        found_trace = complex(traces[at], phases[at] / colors)
+        np.testing.assert_allclose(found_trace, np.trace(product) / colors, atol=1e-13)
         np.testing.assert_allclose(determinants[at], np.linalg.det(product), atol=1e-13)
     for site, mu in itertools.product(sites(target), range(d)):
         a = mu + 1
@@ -119,13 +129,13 @@ def test_loops_with_weights(group, length):
     """They give the force of an action in which each loop has a coupling of its own."""
     target, x = hot(group)
     geometry = target.geometry
-    weights = jax.random.normal(jax.random.key(3), evaluate(partial(lattice.loop_defects, length=length), x).shape)
+    weights = jax.random.normal(jax.random.key(3), evaluate(partial(loops.loop_defects, length=length), x).shape)
 
     def action(x):
-        return sum_sites(weights * lattice.loop_defects(x, length))
+        return sum_sites(weights * loops.loop_defects(x, length))
 
-    loops = evaluate(lambda x, weights: lattice.loops_of_links(x, length, weights), x, weights)
-    force = geometry.components(loops) * geometry.norm / target.group.colors
+    through = evaluate(lambda x, weights: loops.loops_of_links(x, length, weights), x, weights)
+    force = geometry.components(through) * geometry.norm / target.geometry.colors
     np.testing.assert_allclose(force, evaluate(geometry.gradient, action, x), atol=1e-13)
 
 
@@ -135,31 +145,38 @@ def test_force_with_weights_and_pushes(group, c1):
     """The gradient of Σ w S and of Σ t q: along the unit matrix with the second weights, where there are two."""
     target, x = hot(group)
     if c1:
-        target = improved(group, target.sides, 3.0, c1)
-    shape = evaluate(target.local_action, x).shape
-    weights = jax.random.normal(jax.random.key(3), (target.weights_per_cell, *shape))
-    pushes = jax.random.normal(jax.random.key(6), (target.pushes_per_cell, *shape))
-    found = evaluate(target.pushed_force, x, weights, pushes)
+        target = improved(group, target.geometry.elements[1:], 3.0, c1)
+    geometry, (number, pushed) = target.geometry, target.actions[0].heads(target.geometry)
+    shapes = [each.shape for each in evaluate(target.terms, x).value]
+    ends = np.cumsum([shape[0] for shape in shapes])[:-1]
+    shape = (sum(shape[0] for shape in shapes), *shapes[0][1:])
+    weights = jax.random.normal(jax.random.key(3), (number, *shape))
+    pushes = jax.random.normal(jax.random.key(6), (pushed, *shape))
+    given = list(zip(target.actions, jnp.split(weights, ends, axis=1), jnp.split(pushes, ends, axis=1), strict=True))
+    found = sum(np.asarray(evaluate(action.pushed_force, geometry, x, w, t)) for action, w, t in given)
+
+    def terms(x):
+        return jnp.concatenate(target.terms(x).value)
 
     def force(weights):
-        return evaluate(target.geometry.gradient, lambda x: sum_sites(weights * target.local_action(x)), x)
+        return evaluate(target.geometry.gradient, lambda x: sum_sites(weights * terms(x)), x)
 
     def push(pushes):
         return evaluate(target.geometry.gradient, lambda x: sum_sites(pushes * angles(x)), x)
 
     def angles(x):
         """One that has the phase of the determinant as density of its charge: its push is the curl of t."""
-        found = [lattice.loop_determinants(x, length) for length in (1, 2)[: len(target.actions)]]
+        found = [loops.loop_determinants(x, length) for length in (1, 2)[: len(target.actions)]]
         determinants = jnp.concatenate(found)
         return jnp.arctan2(determinants.imag, determinants.real)
 
-    split = -1 if target.weights_per_cell == 2 else len(found)
-    pushed = push(pushes[0]) if target.pushes_per_cell else jnp.zeros_like(found)
+    split = -1 if number == 2 else len(found)
+    pushed = push(pushes[0]) if pushed else jnp.zeros_like(found)
     np.testing.assert_allclose(found[:split], force(weights[0])[:split], atol=1e-12)
     along_one = force(weights[-1])[split:]
     scale = np.sum(pushed[split:] * (found[split:] - along_one)) / max(np.sum(pushed[split:] ** 2), 1e-300)
     np.testing.assert_allclose(found[split:] - along_one, scale * pushed[split:], atol=1e-12)
-    assert (scale > 0.1) == bool(target.pushes_per_cell)
+    assert (scale > 0.1) == bool(len(pushes))
 
 
 @ALL
@@ -168,7 +185,7 @@ def test_force_with_weights_and_pushes(group, c1):
 def test_derivatives_take_all_shapes_at_once(group, name, length):
     """They are those of the shapes in turn: central differences along one direction, and the transpose by a product."""
     _, x = hot(group)
-    function = partial(getattr(lattice, name), length=length)
+    function = partial(getattr(loops, name), length=length)
     direction = jax.lax.complex(*jax.random.normal(jax.random.key(4), (2, *x.shape)))
     step = 1e-5
     ahead, back = (evaluate(function, x + sign * step * direction) for sign in (1, -1))
@@ -192,19 +209,23 @@ def flux(sides, q):
 def test_fields_of_known_charge(fluxes):
     """Constant abelian fields in U(2), the same after a gauge transformation."""
     target, x = hot("u2", (5, 6))
-    angles = np.stack([flux(target.sides, q) for q in fluxes])
+    angles = np.stack([flux(target.geometry.elements[1:], q) for q in fluxes])
     field = np.zeros(x.shape, complex)
     for color in range(2):
         field[color, color] = np.exp(1j * angles[color])[..., None]
-    field = evaluate(target.symmetries()["gauge transformation"].apply, jax.random.key(4), jnp.asarray(field))
-    omega = 2 * np.pi * np.array(fluxes) / target.volume
+    field = evaluate(
+        target.known.symmetries(target)["gauge transformation"].apply, jax.random.key(4), jnp.asarray(field)
+    )
+    omega = 2 * np.pi * np.array(fluxes) / math.prod(target.geometry.elements[1:])
     charge = sum(fluxes)
     found = evaluate(target.observables, field)
     assert found["plaquette"][0] == pytest.approx(np.mean(np.cos(omega)), abs=1e-13)
     assert found["charge"].tolist() == [charge, charge]
-    assert found["sine_charge"][0] == pytest.approx(target.volume * np.sin(sum(omega)) / (2 * np.pi), abs=1e-12)
-    assert evaluate(target.wilson_loop, field, 2, 3)[0] == pytest.approx(np.mean(np.cos(6 * omega)), abs=1e-13)
-    action = 3.0 * target.volume * np.mean(1 - np.cos(omega))
+    assert found["sine_charge"][0] == pytest.approx(
+        math.prod(target.geometry.elements[1:]) * np.sin(sum(omega)) / (2 * np.pi), abs=1e-12
+    )
+    assert evaluate(measure_loop, field, 2, 3)[0] == pytest.approx(np.mean(np.cos(6 * omega)), abs=1e-13)
+    action = 3.0 * math.prod(target.geometry.elements[1:]) * np.mean(1 - np.cos(omega))
     assert evaluate(target.action, field)[0] == pytest.approx(action, abs=1e-10)
 
 
@@ -212,27 +233,27 @@ def test_fields_of_known_charge(fluxes):
 def test_centre(group):
     """Polyakov loops, and nothing else, are multiplied by the phase."""
     target, x = hot(group)
-    phases = 2 * np.pi * np.arange(1, target.dimensions + 1) / target.group.colors
+    phases = 2 * np.pi * np.arange(1, len(target.geometry.elements[1:]) + 1) / target.geometry.colors
     y = np.array(x)
     for mu, phase in enumerate(phases):
         # Links that leave n_μ = 0.
         y[(slice(None), slice(None), mu, *[0 if axis == mu else slice(None) for axis in range(len(phases))])] *= np.exp(
             1j * phase
         )
-    np.testing.assert_allclose(evaluate(lattice.loop_traces, y), evaluate(lattice.loop_traces, x), atol=1e-14)
-    loops = np.exp(1j * phases)[:, None] * evaluate(lattice.polyakov_loops, x)
-    np.testing.assert_allclose(evaluate(lattice.polyakov_loops, y), loops, atol=1e-14)
+    np.testing.assert_allclose(evaluate(loops.loop_traces, y), evaluate(loops.loop_traces, x), atol=1e-14)
+    turned = np.exp(1j * phases)[:, None] * evaluate(links.polyakov_loops, x)
+    np.testing.assert_allclose(evaluate(links.polyakov_loops, y), turned, atol=1e-14)
 
 
 @ALL
 def test_reflections(group):
     """Of every plaquette, seen from its other end; twice is once and back."""
     target, x = hot(group)
-    for axis, side in enumerate(target.sides):
-        y = evaluate(partial(lattice.reflect, axis=axis), x)
+    for axis, side in enumerate(target.geometry.elements[1:]):
+        y = evaluate(partial(links.reflect, axis=axis), x)
         assert np.abs(y - x).max() > 0.1
-        np.testing.assert_allclose(evaluate(partial(lattice.reflect, axis=axis), y), x, atol=1e-13)
-        for site, nu in itertools.product(sites(target), range(target.dimensions)):
+        np.testing.assert_allclose(evaluate(partial(links.reflect, axis=axis), y), x, atol=1e-13)
+        for site, nu in itertools.product(sites(target), range(len(target.geometry.elements[1:]))):
             if nu != axis:
                 mirrored = tuple(-n % side if other == axis else n for other, n in enumerate(site))
                 there = along(y, mirrored, loop(-axis - 1, nu + 1))
@@ -244,8 +265,10 @@ def test_gauge_transformations(group):
     """The action does not change, the force is transformed as momenta are."""
     target, x = hot(group)
     geometry = target.geometry
-    g = UnitaryMatrices(target.group.colors, target.group.special, target.sides)
-    g = evaluate(g.haar, jax.random.key(5), 2, jnp.dtype(jnp.float64))
-    y, force = evaluate(lattice.gauge_transform, x, geometry.hermitian(evaluate(target.force, x)), g)
+    g = UnitaryMatrices(target.geometry.colors, target.geometry.special, target.geometry.elements[1:])
+    g = evaluate(g.scatter, jax.random.key(5), 2, jnp.dtype(jnp.float64))
+    y, force = evaluate(links.gauge_transform, x, g), geometry.hermitian(evaluate(target.force, x))
+    g = g[:, :, None]
+    force = multiply(multiply(g, force), adjoint(g))
     np.testing.assert_allclose(evaluate(target.action, y), evaluate(target.action, x), rtol=1e-13)
     np.testing.assert_allclose(evaluate(target.force, y), geometry.components(1j * force), atol=1e-12)

@@ -10,14 +10,15 @@ import pytest
 
 from dlhmc import DLHMC, UserError, build_trajectory, wilson
 from dlhmc.geometry.unitary import adjoint, multiply
+from dlhmc.lattice import loops
+from dlhmc.lattice.links import as_matrices
+from dlhmc.lattice.loops import plaquettes
 from dlhmc.layers import Local, Palindrome, PlaquetteKick
-from dlhmc.targets.windows import Windows
+from dlhmc.targets.windows import Windows, windowed
 from dlhmc.testing import check_stationarity
-from dlhmc.theories.gauge import lattice
 from dlhmc.theories.gauge.architectures import LocalArchitecture
+from dlhmc.theories.gauge.field import U1
 from dlhmc.theories.gauge.phases import Fibre, OnPhases, _nearest_to_minus_one
-from dlhmc.theories.u1.links import as_matrices, plaquettes
-from dlhmc.theories.u1.wilson import U1
 from unoptimised import shaken, unoptimised
 
 P_VALUE, BROKEN = 1e-3, 1e-6
@@ -32,7 +33,7 @@ def on_phases(target, size, block=3):
 @pytest.mark.parametrize("group", ["u1", "u2", "u3"])
 def test_a_window_is_one_of_angles(group):
     """Energies change as there, determinants turn by its angles, and what lies across keeps its momentum."""
-    target, chains = wilson(group, (5, 4), 6.0), 3
+    target, chains = wilson(group, (5, 4), 6.0, matrices=True), 3
     layers = on_phases(target, 0.4).inside
     x = unoptimised(lambda: target.start(jax.random.key(2), "hot", chains, jnp.float64))()
     momenta = unoptimised(lambda: target.geometry.momentum(jax.random.key(3), x))()
@@ -44,13 +45,13 @@ def test_a_window_is_one_of_angles(group):
             fibre = Fibre.through(window, x)
             there, here = layers.forward(window, x, v), fibre.along(v)
             angles = layers.inside.forward(fibre.window, fibre.origin, here)
-            action = window.local_action(there.x).sum(0) - window.local_action(x).sum(0)
-            of_angles = fibre.window.local_action(angles.x) - fibre.window.local_action(fibre.origin)
-            determinants = [lattice.loop_determinants(window.embed(y))[0, :3, :3] for y in (x, there.x)]
-            flux = plaquettes(fibre.window.embed(angles.x) - fibre.window.embed(fibre.origin))
+            action = window.action(there.x) - window.action(x)
+            of_angles = fibre.window.action(angles.x) - fibre.window.action(fibre.origin)
+            determinants = [loops.loop_determinants(windowed(window).embed(y))[0, :3, :3] for y in (x, there.x)]
+            flux = plaquettes(windowed(fibre.window).embed(angles.x) - windowed(fibre.window).embed(fibre.origin))
             turned = determinants[1] - determinants[0] * as_matrices(flux[:3, :3])[0, 0]
             across = [v - fibre.direction() * fibre.along(v) for v in (v, there.v)]
-            found = (action - of_angles.sum(0), abs(turned), fibre.along(there.v) - angles.v, across[0] - across[1])
+            found = (action - of_angles, abs(turned), fibre.along(there.v) - angles.v, across[0] - across[1])
             found = (*found, there.log_jacobian - angles.log_jacobian, there.x - x)
             return [jnp.abs(part).max(axis=tuple(range(part.ndim - 1))) for part in found]
 
@@ -131,7 +132,7 @@ class FrameThatMoves(Fibre):
 
     @staticmethod
     def enclosed(links, block):
-        there, back = lattice.corners(links, (0, 1))
+        there, back = loops.corners(links, (0, 1))
         return multiply(there, adjoint(back))[:, :, 0, 0]
 
 

@@ -196,7 +196,7 @@ def test_u1_beyond_two_dimensions(capsys):
     assert settings.build().shape == (1, 1, 3, 2, 2, 4)
     assert registry.theory("u1").from_shape((7, 1, 1, 3, 2, 2, 4), {"beta": 1.5}) == settings
     # In two dimensions links are angles: the complex ones are a target of one's own.
-    assert registry.describe(dlhmc.wilson("u1", (4, 4), 1.5)) is None
+    assert registry.describe(dlhmc.wilson("u1", (4, 4), 1.5, matrices=True)) is None
     for options, reason in (
         ("--lattice 2 2 4 --hits 1", "--hits are for --action wilson"),
         ("--lattice 2 2 4 --start exact", "no exact draws"),

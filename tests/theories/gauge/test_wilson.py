@@ -14,7 +14,7 @@ from dlhmc.kernels.integrators import INTEGRATORS, integrate
 from dlhmc.targets import energy_change
 from dlhmc.testing.checks import evaluate
 from dlhmc.testing.target import TARGET_CHECKS
-from dlhmc.theories.gauge.wilson import wilson
+from dlhmc.theories.gauge.field import wilson
 
 compiled = eqx.filter_jit(integrate)
 step = eqx.filter_jit(lambda kernel, key, state: kernel.step(key, state))
@@ -35,7 +35,7 @@ def phase_space(target, chains, dtype=jnp.float64):
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize(("group", "sides"), [("u1", (3, 4)), ("u3", (2, 3)), ("su4", (3, 2))])
 def test_force_of_other_groups(group, sides):
-    target = wilson(group, sides, beta=4.0, gamma=0.7)
+    target = wilson(group, sides, beta=4.0, gamma=0.7, matrices=True)
     x, _ = phase_space(target, 3)
     for check in ("force", "finite differences"):
         assert list(TARGET_CHECKS[check](target, x)) == []
@@ -45,7 +45,7 @@ def test_force_of_other_groups(group, sides):
     ("group", "sides", "integrator"), [("u2", (4, 3), "omelyan"), ("su3", (2, 2, 3, 2), "leapfrog")]
 )
 def test_reversible(group, sides, integrator, x64):
-    target = wilson(group, sides, 5.0)
+    target = wilson(group, sides, 5.0, matrices=True)
     x, v = phase_space(target, 2)
     there = trajectory(target, x, v, 0.1, 10, integrator)
     assert np.abs(there[0] - x).max() > 0.1
@@ -68,7 +68,7 @@ def test_energy_violation_is_second_order(x64):
 
 def test_the_same_trajectory_as_the_fast_u1(x64):
     """Links e^{ix} and the momenta of the angles."""
-    fast, general = dlhmc.U1((4, 6), 2.5), dlhmc.wilson("u1", (4, 6), 2.5)
+    fast, general = dlhmc.U1((4, 6), 2.5), dlhmc.wilson("u1", (4, 6), 2.5, matrices=True)
     x = fast.start(jax.random.key(0), "hot", 3, jnp.dtype(jnp.float64))
     v = fast.geometry.momentum(jax.random.key(1), x)
     links = jax.lax.complex(jnp.cos(x), jnp.sin(x))[None, None]
@@ -90,14 +90,14 @@ def test_the_same_trajectory_as_the_fast_u1(x64):
 
 @pytest.mark.parametrize("group", ["u2", "su3"])
 def test_rejected_chains_do_not_move_and_accepted_ones_are_in_the_group(group):
-    target = wilson(group, (4, 2), 6.0)
+    target = wilson(group, (4, 2), 6.0, matrices=True)
     x, _ = phase_space(target, 32, jnp.float32)
-    new, info = step(HMC(target, 0.45, 4), jax.random.key(1), State(x))
+    new, info = step(HMC(target, 0.45, 4), jax.random.key(1), State.at(target, x))
     moved = np.any(np.asarray(new.x != x), axis=(0, 1, 2, 3, 4))
     np.testing.assert_array_equal(moved, info.accepted)
     assert 0 < moved.mean() < 1
     assert drift(new.x) < 1e-6
-    same, info = step(HMC(target, jnp.float32(1e30), 4), jax.random.key(1), State(x))
+    same, info = step(HMC(target, jnp.float32(1e30), 4), jax.random.key(1), State.at(target, x))
     np.testing.assert_array_equal(same.x, x)
     assert bool(info.nonfinite.all())
 
@@ -125,7 +125,7 @@ def test_links_stay_in_the_group(group):
 
         return jax.lax.fori_loop(0, 10_000, body, (state, jnp.float32(0)))
 
-    state, accepted = run(State(x))
+    state, accepted = run(kernel.init(x))
     assert 0.5 < float(accepted) / 10_000 < 1
     assert drift(state.x) < 1e-5
     u = np.moveaxis(np.asarray(state.x, np.complex128), (0, 1), (-2, -1))

@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from dlhmc.theories.schwinger.dirac import Dirac
-from dlhmc.theories.schwinger.solver import conjugate_gradient
+from dlhmc.fermions.dirac import Dirac
+from dlhmc.fermions.solver import conjugate_gradient
 from unoptimised import unoptimised
 
 GAMMA = (np.array([[0, 1], [1, 0]]), np.array([[0, -1j], [1j, 0]]))

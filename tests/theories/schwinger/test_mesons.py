@@ -6,19 +6,21 @@ import pytest
 from test_dirac import by_definition, links
 
 from dlhmc import Schwinger
-from dlhmc.theories.schwinger.mesons import MesonObservables, propagator
-from dlhmc.theories.u1.links import gauge_transform
+from dlhmc.fermions.mesons import MesonObservables, propagator
+from dlhmc.lattice.links import gauge_transform
+from dlhmc.theories.gauge.fermions import condensate, fermions_of
 from unoptimised import unoptimised
 
 # A number that float32 has, too.
 SIDES, MASS = (4, 6), -0.125
-TARGET = Schwinger(SIDES, 2.0, MASS, flavours=4, residual=1e-12)
+TARGET = Schwinger(SIDES, 2.0, MASS, flavours=4)
 GAMMA5 = np.diag([1, -1])
 
 
 @unoptimised
 def measured(x, sources=0, target=TARGET):
-    return MesonObservables(target, sources)(x)
+    light = fermions_of(target)
+    return MesonObservables(light.mass, light.flavours, sources, 1e-12)(x)
 
 
 def defined(x):
@@ -47,7 +49,9 @@ def test_definition():
             np.testing.assert_allclose(found[name][:, chain], expected[name][:4], rtol=1e-11, atol=1e-12)
             np.testing.assert_allclose(found[name][1:3, chain], expected[name][5:3:-1], rtol=1e-11, atol=1e-12)
     # D⁻¹ is the derivative of log det D by the mass.
-    np.testing.assert_allclose(found["condensate"], unoptimised(TARGET.condensate)(x), rtol=1e-12)
+    np.testing.assert_allclose(
+        found["condensate"], unoptimised(lambda x: condensate(fermions_of(TARGET).mass, x))(x), rtol=1e-12
+    )
 
 
 @pytest.mark.usefixtures("x64")
@@ -57,7 +61,7 @@ def test_gauge_invariance_and_hermiticity():
     before = measured(x)
     for name, values in measured(gauge_transform(x, alpha)).items():
         np.testing.assert_allclose(values, before[name], rtol=1e-11, atol=1e-12)
-    s = np.asarray(unoptimised(propagator)(x[..., 0], TARGET.mass))
+    s = np.asarray(unoptimised(propagator)(x[..., 0], fermions_of(TARGET).mass))
     sign = np.array([1, -1]).reshape(2, 1, 1)
     adjoint = np.conj(np.moveaxis(s, (3, 4, 5), (0, 1, 2)))
     np.testing.assert_allclose(sign[..., None, None, None] * s * sign, adjoint, atol=1e-13)
@@ -89,7 +93,7 @@ def test_the_free_theory():
 def test_sources():
     """One configuration, with other gauges, and therefore other random sources."""
     x = links((2, 4), 5)[..., :1]
-    target = Schwinger((2, 4), 2.0, 0.3, flavours=2, residual=1e-10)
+    target = Schwinger((2, 4), 2.0, 0.3, flavours=2)
     alpha = jnp.asarray(np.random.default_rng(4).uniform(-3, 3, (2, 4, 3000)))
     exact = measured(x, 0, target)
     for name, values in measured(gauge_transform(x, alpha), 2, target).items():

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from dlhmc.theories.schwinger.solver import conjugate_gradient, solve
+from dlhmc.fermions.solver import conjugate_gradient, solve
 from unoptimised import unoptimised
 
 RESIDUAL, SIZE = 0.05, 12

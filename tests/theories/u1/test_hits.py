@@ -5,9 +5,10 @@ import numpy as np
 import pytest
 
 from dlhmc.exact import characters
-from dlhmc.kernels import HMC, Exact, State
+from dlhmc.kernels import HMC, Exact
+from dlhmc.theories.gauge.field import U1
+from dlhmc.theories.gauge.known import charge
 from dlhmc.theories.u1.hits import InstantonHits
-from dlhmc.theories.u1.wilson import U1
 from dlhmc.theories.vectors.gaussian import Gaussian
 from unoptimised import unoptimised
 
@@ -20,7 +21,7 @@ def test_acceptance_of_a_hit(side, beta):
     target = U1((side, side), beta)
     kernel = InstantonHits(Exact(target, target.exact_draws()), 1)
     chains = 5000
-    state = State(target.start(jax.random.key(0), "cold", chains, jnp.float32))
+    state = kernel.init(target.start(jax.random.key(0), "cold", chains, jnp.float32))
     state, info = eqx.filter_jit(kernel.step)(jax.random.key(1), state)
     expected = 1 - float(characters.charge_distribution(1, beta, side**2, 0))
     # Binomial: 4 σ fails at a new seed with probability 6e-5.
@@ -32,11 +33,11 @@ def test_an_accepted_hit_changes_the_charge_by_one():
     draws = target.exact_draws()
     x = unoptimised(draws.draw)(jax.random.key(0), 500, jnp.dtype(jnp.float32))
     kernel = InstantonHits(HMC(target, 1e-6, 1), 1)
-    state, info = eqx.filter_jit(kernel.step)(jax.random.key(1), State(x))
-    change = np.abs(unoptimised(lambda x, y: target.charge(x) - target.charge(y))(state.x, x))
+    state, info = eqx.filter_jit(kernel.step)(jax.random.key(1), kernel.init(x))
+    change = np.abs(unoptimised(lambda x, y: charge(x) - charge(y))(state.x, x))
     np.testing.assert_array_equal(change, info.accepted_moves["hits"])
 
 
 def test_hits_need_the_gauge_theory():
-    with pytest.raises(TypeError, match="a function of the plaquettes"):
+    with pytest.raises(TypeError, match="links are angles"):
         InstantonHits(HMC(Gaussian([1.0]), 0.1, 1), 1)

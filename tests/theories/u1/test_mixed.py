@@ -5,8 +5,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from dlhmc import HMC, U1, Mixed
+from dlhmc import HMC, U1, Cosine, GaugeField, Mixed, Plaquette, PlaquetteFunction, Target
 from dlhmc.exact import characters as exact
+from dlhmc.kernels.integrators import INTEGRATORS, integrate
+from dlhmc.lattice.links import as_matrices
+from dlhmc.targets.contract import known_functions
+from dlhmc.targets.windows import stiffness
 from dlhmc.testing import check_target
 
 
@@ -67,43 +71,61 @@ def test_hmc_gives_what_characters_say(beta, beta2):
         assert error < 0.02 * of_chains.mean()
 
 
-class Derived(U1):
+class Doubled(Plaquette):
     """Another action in a class derived from that of Wilson."""
 
-    def plaquette_action(self, angles):
-        return super().plaquette_action(angles) + 2 * (1 - jnp.cos(2 * angles))
+    def terms(self, x):
+        return 2 * super().terms(x)
 
 
-class Elsewhere(U1):
-    def local_action(self, x):
-        return 0.5 * super().local_action(x)
-
-
-@pytest.mark.parametrize("kind", [Derived, Elsewhere])
-def test_nothing_exact_is_said_of_another_action(kind):
-    target = kind((8, 8), 6.0)
+@pytest.mark.parametrize("actions", [[Plaquette(6.0), Cosine(2.0)], [Doubled(6.0)], [Plaquette(6.0), Doubled(1.0)]])
+def test_nothing_exact_is_said_of_another_action(actions):
+    target = GaugeField("u1", (8, 8), actions)
     assert target.exact() == {}
     assert target.exact_draws() is None
-    assert target.approximate_draws() is None
-    assert target.slow_variance("charge") is None
-    assert U1((8, 8), 6.0).exact()
+    assert target.known.approximate_draws(target) is None
+    assert target.known.slow_variance(target, "charge") is None
+
+
+def test_what_is_exact_follows_the_coupling():
+    """However it is put together, annealed or measured."""
+    wanted = U1((8, 8), 6.0)
+    same = GaugeField("u1", (8, 8), [Plaquette(1.5), Plaquette(1.5)], gamma=2.0)
+    assert same.exact() == pytest.approx(wanted.exact(), rel=1e-6)
+    more = Target(wanted.geometry, wanted.actions, lambda x: {"row": jnp.cos(x[0, :, 0]).mean(axis=0)}, wanted.known)
+    assert more.exact() == wanted.exact()
+    assert more.exact_draws() is not None
+
+
+class Winding(PlaquetteFunction):
+    """The same as `Mixed` as one function, with a force by autodiff."""
+
+    def function(self, angles):
+        return 6.0 * (1 - jnp.cos(angles)) + 2.0 * (1 - jnp.cos(2 * angles))
 
 
 @pytest.mark.usefixtures("x64")
-def test_force_of_another_plaquette_action_is_its_own():
-    target, mixed = Derived((4, 4), 6.0), Mixed((4, 4), 6.0, 2.0)
-    x = jax.random.normal(jax.random.key(0), (*target.shape, 3))
+def test_force_and_curvature_of_any_function_of_plaquettes():
+    target, mixed = GaugeField("u1", (4, 4), [Winding()]), Mixed((4, 4), 6.0, 2.0)
+    x = jax.random.normal(jax.random.key(0), (*target.geometry.shape, 3))
     np.testing.assert_allclose(target.force(x), mixed.force(x), atol=1e-12)
-    np.testing.assert_allclose(target.stiffness(), mixed.stiffness(), rtol=1e-12)
+    np.testing.assert_allclose(stiffness(target), stiffness(mixed), rtol=1e-12)
 
 
-class Rows(U1):
-    """More is measured; the action is the same."""
-
-    def observables(self, x):
-        return super().observables(x) | {"row": jnp.cos(x[0, :, 0]).mean(axis=0)}
-
-
-def test_a_class_that_measures_more_keeps_what_is_exact():
-    assert Rows((8, 8), 6.0).exact() == U1((8, 8), 6.0).exact()
-    assert Rows((8, 8), 6.0).exact_draws() is not None
+@pytest.mark.usefixtures("x64")
+def test_angles_and_matrices_of_one_number_go_the_same_way():
+    """A trajectory of HMC from the same place with the same momenta."""
+    angles, matrices = (GaugeField("u1", (4, 6), [Plaquette(2.0)], matrices=flag) for flag in (False, True))
+    x = angles.start(jax.random.key(0), "hot", 3, jnp.dtype(jnp.float64))
+    v = angles.geometry.momentum(jax.random.key(1), x)
+    ends = [
+        integrate(target, INTEGRATORS["omelyan"], start, w, jnp.asarray(0.1), jnp.int32(20))[:2]
+        for target, start, w in ((angles, x, v), (matrices, as_matrices(x), v[None]))
+    ]
+    np.testing.assert_allclose(as_matrices(ends[0][0]), ends[1][0], atol=1e-12)
+    np.testing.assert_allclose(ends[0][1], ends[1][1][0], atol=1e-12)
+    y, z = x, as_matrices(x)
+    for name, value in angles.observables(y).items():
+        np.testing.assert_allclose(matrices.observables(z)[name], value, atol=1e-12)
+    for name, value in known_functions(angles, y).items():
+        np.testing.assert_allclose(known_functions(matrices, z)[name], value, atol=1e-12)

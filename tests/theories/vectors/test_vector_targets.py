@@ -107,9 +107,9 @@ def test_exact_draws_of_vector_targets(name, tmp_path):
     result, target = summary(tmp_path / "run"), standard(name)
     assert result["target"] == name
     assert not {"lattice", "beta"} & result.keys()
-    for moment in target.moments:
+    for moment in target.known.moments:
         assert abs(result[moment]["z"]) < 4  # a new seed would fail with probability 3e-4
-    for slow in target.slow:
+    for slow in target.known.slow(target):
         assert result[f"tau_int_{slow}"]["value"] == pytest.approx(0.5, abs=0.1)
     text = screen.file.getvalue()
     assert f"exact  {name}  100 chains" in text

@@ -32,7 +32,7 @@ class CpnSettings(TargetSettings):
 
     def build(self) -> "Target":
         """The target."""
-        from dlhmc.theories.cpn.action import CPN
+        from dlhmc.theories.cpn.model import CPN
 
         return CPN(self.colors, self.lattice, self.beta)
 
@@ -58,12 +58,14 @@ class CpnTheory(Theory):
 
     def describe(self, target: "Target") -> TargetSettings | None:
         """All there is."""
-        from dlhmc.theories.cpn.action import CPN
+        from dlhmc.actions.cpn import Bonds
+        from dlhmc.geometry import Spheres
 
-        if type(target) is not CPN:
+        if [type(action) for action in target.actions] != [Bonds] or float(target.gamma) != 1:
             return None
-        beta = float(str(target.beta))  # the shortest decimal
-        return CpnSettings(target.colors, target.sides, beta)
+        assert isinstance(target.geometry, Spheres)  # noqa: S101 for the type checker
+        beta = float(str(target.actions[0].beta))  # type: ignore[attr-defined]  # the shortest decimal
+        return CpnSettings(target.geometry.vector[1], target.geometry.sides, beta)  # type: ignore[arg-type]
 
     def from_shape(self, shape: tuple[int, ...], settings: Mapping[str, Any]) -> TargetSettings | None:
         """Vectors are [configuration, x, t, part, color], with or without an axis of chains before."""
@@ -74,6 +76,6 @@ class CpnTheory(Theory):
 
     def examples(self) -> "Mapping[str, Callable[[], Target]]":
         """A small lattice."""
-        from dlhmc.theories.cpn.action import CPN
+        from dlhmc.theories.cpn.model import CPN
 
         return {"cpn": lambda: CPN(3, (4, 3), beta=0.7)}

@@ -22,27 +22,38 @@ _LEARNS_AT_ONCE, _GROWTH = 6, 2
 
 def _root(target: "Target") -> float:
     """Frequency of a link of a cold configuration, over √2."""
-    return math.sqrt(target.stiffness())  # type: ignore[attr-defined]
+    from dlhmc.targets.windows import stiffness
+
+    return math.sqrt(stiffness(target))  # type: ignore[arg-type]
 
 
 def _frequency(target: "Target", heads: Heads) -> float:
     """That of a phase of a plaquette, over √2: a phase of U(N) at β is an angle of U(1) at β/N."""
-    norm = target.guide().geometry.norm if heads == "phases" else 1.0  # type: ignore[attr-defined]
+    norm = target.geometry.norm if heads == "phases" else 1.0  # type: ignore[attr-defined]
     return _root(target) / math.sqrt(norm)
 
 
 def _has_phases(target: "Target") -> bool:
-    from dlhmc.theories.gauge.wilson import wilson_coupling
+    from dlhmc.geometry.unitary import UnitaryMatrices
+    from dlhmc.theories.gauge.known import has_charge, wilson_coupling
 
-    guide: Any = target.guide()
-    return wilson_coupling(guide) is not None and guide.has_charge
+    matrices = isinstance(target.geometry, UnitaryMatrices)
+    return matrices and has_charge(target) and wilson_coupling(target) is not None
 
 
 def _angles(target: "Target") -> "Target":
     """The theory of angles that a phase is one of."""
-    from dlhmc.theories.u1.wilson import U1
+    from dlhmc.theories.gauge.field import U1
 
-    return U1(target.sides, _frequency(target, "phases") ** 2)  # type: ignore[attr-defined]
+    return U1(_sides(target), _frequency(target, "phases") ** 2)
+
+
+def _sides(target: "Target") -> tuple[int, ...]:
+    return target.geometry.elements[1:]
+
+
+def _guide(target: "Target") -> "Target":
+    return target.known.guided(target)[1]
 
 
 def default_window(sides: tuple[int, ...], root: float) -> int:
@@ -80,9 +91,9 @@ class LocalArchitecture(Architecture):
     @classmethod
     def suits(cls, target: "Target") -> bool:
         """Actions that are a sum over cells."""
-        from dlhmc.targets.windows import CellTarget
+        from dlhmc.targets.windows import are_cells
 
-        return isinstance(target, CellTarget)
+        return are_cells(_guide(target))
 
     @classmethod
     def builds(cls, trajectory: "Trajectory") -> bool:
@@ -93,8 +104,9 @@ class LocalArchitecture(Architecture):
 
     def completed(self, target: "Target") -> Self:
         """A window in which the sector fluctuates by about one unit, and a step at which leapfrog leaves it."""
+        target = _guide(target)
         heads = self.heads or ("phases" if _has_phases(target) else "plaquettes")
-        sides: tuple[int, ...] = target.sides  # type: ignore[attr-defined]
+        sides = _sides(target)
         if heads == "phases":
             if not _has_phases(target):
                 raise UserError(f"{Setting('heads')} phases is for U(N) with N > 1 in two dimensions.")
@@ -110,7 +122,9 @@ class LocalArchitecture(Architecture):
 
         Networks on phases begin as those of U(1), where a window leaves its sector in one way only.
         """
-        last = self.window or 2
+        from dlhmc.targets.windows import resized
+
+        target, last = _guide(target), self.window or 2
         if self.heads == "phases":
             of_angles = dataclasses.replace(self, heads="plaquettes").stages(_angles(target))
             return [*of_angles, Stage(self, target, 1.0)]
@@ -119,10 +133,8 @@ class LocalArchitecture(Architecture):
 
         def stage(block: int) -> Stage:
             # What is learned in windows does not know the lattice: one with a few of them is large enough.
-            sides = tuple(min(side, 3 * block + 1) for side in target.sides)  # type: ignore[attr-defined]
-            guide: Any = target.guide()
-            on = target if sides == guide.sides else guide.resized(sides)
-            return Stage(dataclasses.replace(self, window=block), on, (block / last) ** 2)
+            sides = tuple(min(side, 3 * block + 1) for side in _sides(target))
+            return Stage(dataclasses.replace(self, window=block), resized(target, sides), (block / last) ** 2)
 
         return [stage(block) for block in reversed(blocks)]
 
@@ -142,24 +154,26 @@ class LocalArchitecture(Architecture):
             of_angles = dataclasses.replace(self, heads="plaquettes")
             wanted: Any = of_angles.grown(Local(inside, layers.block), _angles(target))
             return Local(OnPhases(wanted.inside), wanted.block)
-        return layers if layers.block == self.window else layers.grown(target.guide(), self.window)
+        return layers if layers.block == self.window else layers.grown(_guide(target), self.window)
 
     def build(self, target: "Target", key: Any) -> "Trajectory":
         """New layers; `completed` has been called."""
         import jax
 
         from dlhmc.layers import LinkKick, Local, Palindrome, PlaquetteKick
+        from dlhmc.layers.local import see_cells
         from dlhmc.networks import MLP, Dense
-        from dlhmc.targets.windows import Window, layout_for
+        from dlhmc.targets.windows import layout_for, window_of, windowed
         from dlhmc.theories.gauge.phases import OnPhases
 
         block, step_size = self.window or 2, self.step_size or 0.7
-        whole: Any = target.guide()
-        layout = layout_for(whole, block)
-        window = Window.of_shape(whole, layout)
-        links, cells = len(layout.inside), len(window.cells)
-        x = jax.ShapeDtypeStruct((*window.whole.shape, 1), whole.geometry.dtype(jax.numpy.result_type(float)))
-        numbers = jax.eval_shape(window.whole.cell_numbers, x).shape[0]  # type: ignore[attr-defined]
+        target = _guide(target)
+        window = window_of(target, layout_for(target, block))
+        of_window = windowed(window)
+        geometry = of_window.whole.geometry
+        links, cells = len(of_window.layout.inside), len(of_window.cells())
+        x = jax.ShapeDtypeStruct((*geometry.shape, 1), geometry.dtype(jax.numpy.result_type(float)))
+        numbers = jax.eval_shape(of_window.whole.actions[0].numbers, geometry, x).shape[0]  # type: ignore[attr-defined]
         if self.heads == "phases":
 
             def phases(key: Any) -> PlaquetteKick:
@@ -174,13 +188,12 @@ class LocalArchitecture(Architecture):
 
             # The circle rule would hang on the gauge.
             layers = DenseArchitecture(self.leapfrog_steps, step_size / _root(target), rule="shift")
-            return Local(layers.layers(window, key, network), block)
+            return Local(layers.layers(window, key, network, view=see_cells), block)
 
         def kick(key: Any) -> PlaquetteKick | LinkKick:
             if self.heads == "links":
                 return LinkKick(MLP(key, numbers * cells, self.hidden, 3 * links))
-            of_cell = whole.weights_per_cell + whole.pushes_per_cell
-            return PlaquetteKick(MLP(key, numbers * cells, self.hidden, of_cell * cells + 1))
+            return PlaquetteKick(MLP(key, numbers * cells, self.hidden, sum(of_window.heads()) * cells + 1))
 
         return Local(Palindrome.start(kick, key, self.leapfrog_steps, step_size), block)
 
@@ -200,9 +213,10 @@ class CovariantArchitecture(Architecture):
     @classmethod
     def suits(cls, target: "Target") -> bool:
         """Links that are matrices."""
-        from dlhmc.theories.gauge.wilson import GaugeField
+        from dlhmc.geometry.unitary import UnitaryMatrices
+        from dlhmc.theories.gauge.known import is_gauge_field
 
-        return isinstance(target, GaugeField)
+        return isinstance(target.geometry, UnitaryMatrices) and is_gauge_field(target)
 
     @classmethod
     def builds(cls, trajectory: "Trajectory") -> bool:
@@ -225,5 +239,5 @@ class CovariantArchitecture(Architecture):
             target,
             key,
             network=lambda key, geometry: Covariant(key, geometry, self.hidden),  # type: ignore[arg-type]
-            mask=every_other_link(target.sides),  # type: ignore[attr-defined]
+            mask=every_other_link(_sides(target)),
         )

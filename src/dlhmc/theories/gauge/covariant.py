@@ -21,9 +21,10 @@ import numpy as np
 from jaxtyping import Array, Bool, Complex, Float, Key
 
 from dlhmc.geometry.unitary import UnitaryMatrices, adjoint, multiply, trace
+from dlhmc.lattice.links import Links, dimensions_of, shifted
+from dlhmc.lattice.loops import loop_traces, loops_of_links_at_once
 from dlhmc.networks.contract import SQT, Network, Zeta
 from dlhmc.networks.linear import Linear
-from dlhmc.theories.gauge.lattice import Links, dimensions_of, loop_traces, loops_of_links_at_once, shifted
 
 # V and two sums of loops, here and from the link before; the traces of those sums.
 _VECTORS, _TRACES = 6, 4

@@ -14,10 +14,10 @@ from jaxtyping import Array, Float
 
 from dlhmc.geometry.contract import Momentum, PerChain, real_dtype, sum_sites
 from dlhmc.geometry.unitary import Matrices, UnitaryMatrices, adjoint, identity, multiply, trace, trace_of_product
+from dlhmc.lattice.links import Links, as_matrices, dimensions_of, is_angles, shifted, total
+from dlhmc.lattice.loops import corners, loop_defects, loops_of_links, planes
 from dlhmc.targets.contract import Observed
-from dlhmc.theories.gauge import lattice
-from dlhmc.theories.gauge.lattice import Links, corners, dimensions_of, planes, shifted
-from dlhmc.theories.gauge.wilson import GaugeField, all_loops
+from dlhmc.theories.gauge.known import all_loops
 
 # A step is not longer than the stability of the method allows, nor so short that it would never end.
 _LONGEST, _SHORTEST = 0.2, 1e-4
@@ -49,7 +49,7 @@ def field_strengths(x: Links, geometry: UnitaryMatrices) -> list[Matrices]:
             shifted(multiply(adjoint(w), multiply(a, adjoint(u_side))), -1, nu, d),
             shifted(shifted(multiply(adjoint(b), a), -1, mu, d), -1, nu, d),
         ]
-        clover = lattice.total(leaves)
+        clover = total(leaves)
         f = (clover - adjoint(clover)) * (-0.125j)
         found.append(f - identity(f) * trace(f) / f.shape[0] if geometry.special else f)
     return found
@@ -57,13 +57,13 @@ def field_strengths(x: Links, geometry: UnitaryMatrices) -> list[Matrices]:
 
 def clover_energy(fields: list[Matrices]) -> PerChain:
     """E = ½ Σ_{μν} tr F_μν², averaged over sites."""
-    density = lattice.total([trace_of_product(f, f).real for f in fields])
+    density = total([trace_of_product(f, f).real for f in fields])
     return sum_sites(density) / density[..., 0].size
 
 
 def plaquette_energy(x: Links) -> PerChain:
     """E = 2 Σ_P Re tr(1 − P), for each site."""
-    defects = lattice.loop_defects(x)
+    defects = loop_defects(x)
     return sum_sites(defects) * (2 * x.shape[0] / defects[0, ..., 0].size)
 
 
@@ -71,7 +71,7 @@ def charge_density(fields: list[Matrices]) -> Float[Array, "x y z t chain"]:
     """q = (1/32π²) ε_{μνρσ} tr F_μν F_ρσ, in four dimensions."""
     plane = dict(zip(planes(4), fields, strict=True))
     pairs = (((0, 1), (2, 3), 1), ((0, 2), (1, 3), -1), ((0, 3), (1, 2), 1))
-    return lattice.total([sign * trace_of_product(plane[p], plane[q]).real for p, q, sign in pairs]) / (4 * np.pi**2)
+    return total([sign * trace_of_product(plane[p], plane[q]).real for p, q, sign in pairs]) / (4 * np.pi**2)
 
 
 def measure(x: Links, t: Float[Array, ""], geometry: UnitaryMatrices) -> Flowed:
@@ -130,20 +130,20 @@ def _runge_kutta(x: Links, geometry: UnitaryMatrices, size: PerChain) -> tuple[L
 
 def drift(x: Links, geometry: UnitaryMatrices) -> Momentum:
     """−∂(g₀² S), the velocity of the flow."""
-    return -2 * geometry.norm * geometry.components(lattice.loops_of_links(x))
+    return -2 * geometry.norm * geometry.components(loops_of_links(x))
 
 
 class OccasionalObservables(eqx.Module):
     """What is measured along the flow, and Wilson loops up to a size, as observables of a run."""
 
-    target: GaugeField
+    geometry: UnitaryMatrices
     times: tuple[float, ...] = eqx.field(static=True)
     tolerance: float = eqx.field(static=True)
     loops: int = eqx.field(static=True)
 
     def __call__(self, x: Links) -> dict[str, Observed]:
-        """Everything asked for, by name."""
-        geometry = self.target.geometry
+        """Everything asked for, by name; angles stand for matrices of one number."""
+        x, geometry = as_matrices(x) if is_angles(x) else x, self.geometry
         # E and Q of the clover before any flow: at the time 1, t²E is E.
         bare = measure(x, jnp.ones((), real_dtype(x)), geometry)
         found = {f"bare_{name}": part for name, part in bare._asdict().items() if part is not None}
@@ -151,5 +151,5 @@ class OccasionalObservables(eqx.Module):
             measured = flow(x, geometry, jnp.asarray(self.times), self.tolerance)[1]
             found |= {f"flow_{name}": part for name, part in measured._asdict().items() if part is not None}
         if self.loops:
-            found["wilson_loops"] = all_loops(self.target, self.loops, x)
+            found["wilson_loops"] = all_loops(self.loops, x)
         return found

@@ -15,12 +15,13 @@ import numpy as np
 from jaxtyping import Array, Bool, Complex, Key
 
 from dlhmc.geometry.contract import all_finite, real_dtype
-from dlhmc.geometry.unitary import Matrices, adjoint, multiply, trace
+from dlhmc.geometry.unitary import Matrices, UnitaryMatrices, adjoint, multiply, trace
 from dlhmc.kernels.contract import Info, Kernel, State
 from dlhmc.kernels.metropolis import select
+from dlhmc.lattice.links import Links, shifted, sides_of, total
 from dlhmc.numerics import rng, trig
-from dlhmc.theories.gauge.lattice import Links, shifted, total
-from dlhmc.theories.gauge.wilson import GaugeField, wilson_coupling
+from dlhmc.targets.contract import Target
+from dlhmc.theories.gauge.known import wilson_coupling
 
 # Rejection ends after so many attempts: a link that has none accepted stays as it is. How likely that is depends on the
 # staples and not on the link, so that the target is left invariant all the same.
@@ -37,7 +38,7 @@ Pair = tuple[Complex[Array, "*site chain"], Complex[Array, "*site chain"]]
 class HeatBath(Kernel):
     """One heat-bath sweep over all links, then `overrelaxation` sweeps that keep the action.
 
-    >>> from dlhmc.theories.gauge.wilson import wilson
+    >>> from dlhmc.theories.gauge.field import wilson
     >>> kernel = HeatBath(wilson("su2", (4, 4), beta=2.0), overrelaxation=2)
     >>> state = kernel.init(kernel.target.start(jax.random.key(0), "cold", 3, jnp.float32))
     >>> state, info = jax.jit(kernel.step)(jax.random.key(1), state)
@@ -47,36 +48,41 @@ class HeatBath(Kernel):
 
     name: ClassVar[str] = "heatbath"
 
-    target: GaugeField
+    target: Target
     overrelaxation: int = eqx.field(static=True)
 
-    def __init__(self, target: GaugeField, overrelaxation: int = 4) -> None:
-        if wilson_coupling(target) is None:
+    def __init__(self, target: Target, overrelaxation: int = 4) -> None:
+        if wilson_coupling(target) is None or not isinstance(target.geometry, UnitaryMatrices):
             raise TypeError("the heat bath is made for the Wilson action of gauge fields")
-        if any(side % 2 for side in target.sides):
-            raise ValueError(f"the heat bath needs a lattice with even sides, not {target.sides}")
+        if any(side % 2 for side in sides_of(target.geometry)):
+            raise ValueError(f"the heat bath needs a lattice with even sides, not {sides_of(target.geometry)}")
         self.target, self.overrelaxation = target, overrelaxation
 
     def describe(self) -> dict[str, Any]:
         """With the number of sweeps."""
         return super().describe() | {"overrelaxation": self.overrelaxation}
 
-    def step(self, key: Key[Array, ""], state: State) -> tuple[State, Info]:
+    def swept(self, key: Key[Array, ""], x: Links) -> Links:
         """A heat-bath sweep and the sweeps after it."""
-        x = self._sweep(state.x, key)
+        x = self._sweep(x, key)
         x = jax.lax.fori_loop(0, self.overrelaxation, lambda _, links: self._sweep(links, None), x)
-        x = self.target.geometry.project(x)
+        return self.target.geometry.project(x)
+
+    def step(self, key: Key[Array, ""], state: State) -> tuple[State, Info]:
+        """The sweeps, which are always accepted."""
+        x = self.swept(key, state.x)
         finite, dtype = all_finite(x), real_dtype(x)
         x = select(finite, x, state.x)
-        return State(x), Info(finite.astype(dtype), finite, jnp.zeros(finite.shape, dtype), ~finite)
+        return State.at(self.target, x), Info(finite.astype(dtype), finite, jnp.zeros(finite.shape, dtype), ~finite)
 
     def _sweep(self, x: Links, key: Key[Array, ""] | None) -> Links:
         """Directions and parities one after the other; a draw with a key, overrelaxation without."""
-        masks = _parities(self.target.sides)
+        sides = sides_of(self.target.geometry)
+        masks = _parities(sides)
         coupling: Any = wilson_coupling(self.target)
-        strength = coupling.astype(real_dtype(x)) / self.target.group.colors
+        strength = coupling.astype(real_dtype(x)) / x.shape[0]
 
-        for mu in range(self.target.dimensions):
+        for mu in range(len(sides)):
 
             def half(parity: Array, links: Links, mu: int = mu) -> Links:
                 own_key = None if key is None else jax.random.fold_in(key, 2 * mu + parity)
@@ -92,14 +98,14 @@ class HeatBath(Kernel):
     ) -> Matrices:
         """Links where the mask is set, one subgroup after the other."""
         w = multiply(u, staples)
-        pairs = list(itertools.combinations(range(self.target.group.colors), 2))
+        pairs = list(itertools.combinations(range(len(w)), 2))
         keys = None if key is None else jax.random.split(key, len(pairs) + 1)
         for index, (i, j) in enumerate(pairs):
             a, b = _subgroup_part(w, i, j)
             new = _reflection(a, b) if keys is None else _draw_su2(keys[index], a, b, strength)
             g = jnp.where(mask, new[0], 1), jnp.where(mask, new[1], 0)
             u, w = _rotated(u, g, i, j), _rotated(w, g, i, j)
-        if not self.target.group.special:
+        if not self.target.geometry.special:  # type: ignore[attr-defined]
             phase = _mirror_phase(trace(w)) if keys is None else _draw_phase(keys[-1], trace(w), strength)
             u = u * jnp.where(mask, phase, 1)
         return u
@@ -108,19 +114,21 @@ class HeatBath(Kernel):
 class HeatBathDraws(eqx.Module):
     """Configurations near equilibrium, one for each chain: a cold start after many sweeps."""
 
-    target: GaugeField
+    target: Target
 
     @classmethod
-    def of(cls, target: GaugeField) -> "HeatBathDraws | None":
+    def of(cls, target: Target) -> "HeatBathDraws | None":
         """Where there is a heat bath."""
-        return None if wilson_coupling(target) is None or any(side % 2 for side in target.sides) else cls(target)
+        if wilson_coupling(target) is None or not isinstance(target.geometry, UnitaryMatrices):
+            return None
+        return None if any(side % 2 for side in sides_of(target.geometry)) else cls(target)
 
     def draw(self, key: Key[Array, ""], chains: int, dtype: jnp.dtype) -> Links:
         """Independent of each other, but for the start that they share."""
         kernel = HeatBath(self.target, overrelaxation=1)
 
         def sweep(index: Array, x: Links) -> Links:
-            return kernel.step(jax.random.fold_in(key, index), State(x))[0].x
+            return kernel.swept(jax.random.fold_in(key, index), x)
 
         return jax.lax.fori_loop(0, _SWEEPS, sweep, self.target.start(key, "cold", chains, dtype))
 

@@ -13,7 +13,7 @@ one of U(1) does, with the plaquette angles θ_j + (curl α)_j and the couplings
 The α of all links act on configurations as a group that leaves the Haar measure alone, so that log|J| is that of U(1).
 """
 
-from typing import Any, Self
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -21,44 +21,38 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Complex, Float, Key
 
+from dlhmc.actions.angles import PlaquetteFunction
 from dlhmc.errors import UserError
-from dlhmc.geometry.contract import Field, Momentum
+from dlhmc.geometry.contract import Field, Geometry, Momentum
+from dlhmc.geometry.torus import Torus
 from dlhmc.geometry.unitary import Matrices, UnitaryMatrices, adjoint, eigenvectors, multiply
+from dlhmc.lattice.links import Links
+from dlhmc.lattice.loops import corners
 from dlhmc.layers.contract import Phase, Trajectory
 from dlhmc.numerics import trig
 from dlhmc.targets.contract import Target
-from dlhmc.targets.windows import Layout, Window
-from dlhmc.theories.gauge import lattice
-from dlhmc.theories.gauge.lattice import Links
-from dlhmc.theories.gauge.wilson import wilson_coupling
-from dlhmc.theories.u1.links import Plaquettes
-from dlhmc.theories.u1.plaquette_action import PlaquetteAction
+from dlhmc.targets.windows import Layout, stiffness, window_in, windowed
+from dlhmc.theories.gauge.known import has_charge, observe_angles, wilson_coupling
 
 Vectors = Complex[Array, "N *site chain"]
 Angles = Float[Array, "2 x t chain"]
+Plaquettes = Float[Array, "x t chain"]
 
 
-class Couplings(PlaquetteAction):
+class Couplings(PlaquetteFunction):
     """s(x_P) = −β_P cos x_P, with a coupling for each plaquette of a patch."""
 
-    lattice: tuple[int, int] = eqx.field(static=True)
     of_plaquettes: Plaquettes
     #: about which they lie
     typical: Float[Array, ""]
 
-    def resized(self, sides: tuple[int, ...]) -> Self:
-        """It belongs to one patch."""
-        raise TypeError("couplings of a patch are for that patch")
-
-    def plaquette_action(self, angles: Plaquettes) -> Plaquettes:
-        """−β_P cos x_P."""
+    def function(self, angles: Plaquettes) -> Plaquettes:
         return -self.of_plaquettes * trig.cos(angles)
 
-    def plaquette_force(self, angles: Plaquettes) -> Plaquettes:
-        """β_P sin x_P."""
+    def derivative(self, angles: Plaquettes) -> Plaquettes:
         return self.of_plaquettes * trig.sin(angles)
 
-    def stiffness(self) -> Float[Array, ""]:
+    def stiffness(self, geometry: Geometry) -> Float[Array, ""]:
         """That of a cold configuration."""
         return self.typical
 
@@ -67,7 +61,7 @@ class Fibre(eqx.Module):
     """All that can be reached from a configuration by angles of its links."""
 
     #: as a window of a U(1) theory
-    window: Window
+    window: Target
     #: what moves, as it is now
     origin: Float[Array, "link chain"]
     #: of all links of the patch
@@ -80,27 +74,26 @@ class Fibre(eqx.Module):
     @classmethod
     def through(cls, target: Target, x: Field) -> "Fibre":
         """The fibre of x."""
-        if not isinstance(target, Window):
-            raise TypeError("these layers act in windows: put them into Local")
-        whole: Any = target.whole
-        if wilson_coupling(whole) is None or not whole.has_charge:
+        window = windowed(target)
+        whole, layout = window.whole, window.layout
+        matrices: Any = whole.geometry
+        if wilson_coupling(whole) is None or not has_charge(whole):
             raise TypeError("layers on phases are for the Wilson action of U(N) in two dimensions")
-        links, block = target.embed(x), target.layout.block
-        if min(target.layout.patch) <= block:
+        links, block = window.embed(x), layout.block
+        if min(layout.patch) <= block:
             # Its rim would be links that move, or none at all.
             raise UserError(f"A window of {block} cells on phases needs a lattice of {block + 1} or more a side.")
         vectors = _carried_everywhere(_nearest_to_minus_one(cls.enclosed(links, block)), links)
         z = _diagonal(links, vectors)
-        patch_sides = (links.shape[3], links.shape[4])
         # Half of the curvature along a generator is β/N of its norm.
-        strength = (whole.stiffness() / whole.geometry.norm).astype(z.real.dtype)
-        couplings = Couplings(patch_sides, strength * jnp.abs(z), strength)
+        strength = (stiffness(whole) / matrices.norm).astype(z.real.dtype)
+        couplings = Couplings(strength * jnp.abs(z), strength)
         # Links along the rows whose plaquettes are the phases, up to those of the seam.
         theta = jnp.angle(z)
         rows = jnp.cumsum(theta, axis=1) - theta
         patch = jnp.stack([-rows, jnp.zeros_like(rows)]).reshape(-1, rows.shape[-1])
-        window = Window(couplings, patch, target.layout)
-        return cls(window, patch[target.layout.inside], links, vectors, whole.geometry, target.layout)
+        angles = Target(Torus((2, *layout.patch)), [couplings], observe_angles)
+        return cls(window_in(angles, patch, layout), patch[layout.inside], links, vectors, matrices, layout)
 
     @staticmethod
     def enclosed(links: Links, block: int) -> Matrices:
@@ -116,7 +109,7 @@ class Fibre(eqx.Module):
 
     def lifted(self, v: Momentum, end: Phase) -> Phase:
         """The phase of matrices for one of the angles."""
-        turned = jnp.zeros_like(self.window.patch).at[self.layout.inside].set(end.x - self.origin)
+        turned = jnp.zeros_like(windowed(self.window).patch).at[self.layout.inside].set(end.x - self.origin)
         moved = self._inside(self._turned(turned.reshape(2, *self.layout.patch, -1)))
         return Phase(moved, v + self.direction() * (end.v - self.along(v)), end.log_jacobian)
 
@@ -194,7 +187,7 @@ def _turn(vectors: Vectors, angles: Float[Array, "*site chain"], u: Matrices) ->
 def _diagonal(links: Links, vectors: Vectors) -> Complex[Array, "x t chain"]:
     """z = v†Pv of the plaquette that starts at each site."""
     # v†AB†v is the product of the row v†A and the column (v†B)†.
-    there, back = (jnp.sum(jnp.conj(vectors)[:, None] * way, axis=0) for way in lattice.corners(links, (0, 1)))
+    there, back = (jnp.sum(jnp.conj(vectors)[:, None] * way, axis=0) for way in corners(links, (0, 1)))
     return jnp.sum(there * jnp.conj(back), axis=0)
 
 

@@ -13,6 +13,7 @@ from dlhmc.theories.contract import CouplingSchedules, FileFormat, Moves, Occasi
 from dlhmc.theories.gauge.groups import RECTANGLES, SU2, Group
 
 if TYPE_CHECKING:
+    from dlhmc.actions.contract import Action
     from dlhmc.comparison.contestants import Contestant
     from dlhmc.comparison.settings import CompareSettings
     from dlhmc.geometry.contract import Field
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from dlhmc.studies.study import Preset
     from dlhmc.targets import Target
     from dlhmc.targets.contract import Observables
-    from dlhmc.theories.gauge.actions import Action
     from dlhmc.training import Schedule
 
 Side = Annotated[int, Meta(ge=2, le=10**4)]
@@ -57,7 +57,7 @@ class GaugeSettings(TargetSettings):
 
 def build_field(group: str, lattice: tuple[int, ...], beta: float, action: str | float) -> "Target":
     """A gauge field with the Wilson action, or with rectangles."""
-    from dlhmc.theories.gauge.wilson import improved, wilson
+    from dlhmc.theories.gauge.field import improved, wilson
 
     return wilson(group, lattice, beta) if action == "wilson" else improved(group, lattice, beta, action)
 
@@ -80,12 +80,12 @@ class HeatBathMoves(Moves):
     def kernel(self, name: str, target: "Target") -> "Kernel":
         """The heat bath, where the lattice allows it."""
         from dlhmc.theories.gauge.heatbath import HeatBath
-        from dlhmc.theories.gauge.wilson import wilson_coupling
+        from dlhmc.theories.gauge.known import wilson_coupling
 
         if wilson_coupling(target) is None:
             raise UserError(f"The {Setting('kernel')} {name} is for the {Setting('action')} wilson alone.")
         try:
-            return HeatBath(target, self.overrelaxation)  # type: ignore[arg-type]
+            return HeatBath(target, self.overrelaxation)
         except ValueError as error:
             raise UserError(f"Here {error}: change ", Setting("lattice"), " or ", Setting("kernel"), ".") from None
 
@@ -105,12 +105,14 @@ class Flow(Occasional):
 
     def observables(self, target: "Target") -> "Observables | None":
         """Those asked for."""
+        from dlhmc.lattice.links import as_geometry_of_matrices
         from dlhmc.theories.gauge.flow import OccasionalObservables
-        from dlhmc.theories.gauge.wilson import GaugeField
+        from dlhmc.theories.gauge.known import is_gauge_field
 
-        if not isinstance(target, GaugeField) or not (self.flow_time or self.loops):
+        if not is_gauge_field(target) or not (self.flow_time or self.loops):
             return None
-        return OccasionalObservables(target, tuple(self._times), self.flow_tolerance, self.loops)
+        geometry = as_geometry_of_matrices(target.geometry)
+        return OccasionalObservables(geometry, tuple(self._times), self.flow_tolerance, self.loops)
 
     @property
     def _times(self) -> list[float]:
@@ -135,7 +137,7 @@ class BetaSchedule(CouplingSchedules):
 
         if self.beta_start is None:
             return {}
-        return {"beta": Knots.linear(self.beta_start, merged(target)["beta"], until)}
+        return {"gamma": Knots.linear(self.beta_start / merged(target)["beta"], 1.0, until)}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -157,10 +159,10 @@ class HeatBathRival(Rivals):
         from dlhmc.comparison.contestants import contestant_of
         from dlhmc.theories.gauge.heatbath import HeatBath, HeatBathDraws
 
-        if HeatBathDraws.of(target) is None:  # type: ignore[arg-type]
+        if HeatBathDraws.of(target) is None:
             return []
         return [
-            dataclasses.replace(contestant_of(f"heat bath + {sweeps}", HeatBath(target, sweeps)), kind="move")  # type: ignore[arg-type]
+            dataclasses.replace(contestant_of(f"heat bath + {sweeps}", HeatBath(target, sweeps)), kind="move")
             for sweeps in self.overrelaxations
         ]
 
@@ -180,30 +182,39 @@ def links_of_shape(shape: tuple[int, ...], colors: int) -> tuple[int, ...] | Non
 
 def described_field(target: "Target", group: Group) -> dict[str, Any] | None:
     """Lattice, coupling and action of a gauge field that is not annealed; None where settings cannot say them."""
-    from dlhmc.theories.gauge.wilson import GaugeField
+    from dlhmc.lattice.links import colors_of, sides_of
+    from dlhmc.theories.gauge.known import is_gauge_field
 
-    if type(target) is not GaugeField or target.group != group or float(target.gamma) != 1:
+    if not is_gauge_field(target) or colors_of(target.geometry) != group or float(target.gamma) != 1:
         return None
-    # The shortest decimal: a float32 such as 0.1 is 0.1 for people.
-    beta, action = float(str(target.beta)), _described_action(target.actions)
-    fine = action is not None and 0 < beta <= 10_000
-    return {"lattice": target.sides, "beta": beta, "action": action} if fine else None
+    found = _described_actions(target.actions)
+    return None if found is None else {"lattice": sides_of(target.geometry), **found}
 
 
-def _described_action(actions: "tuple[Action, ...]") -> str | float | None:
+def _described_actions(actions: "tuple[Action, ...]") -> dict[str, Any] | None:
     import jax
 
+    from dlhmc.actions.loops import Plaquette, Rectangle
     from dlhmc.numerics.leaves import leaf
-    from dlhmc.theories.gauge.actions import Plaquette, Rectangle, with_rectangles
+    from dlhmc.theories.gauge.field import with_rectangles
 
-    kinds, coefficients = [type(action) for action in actions], jax.tree.leaves(actions)
-    if kinds == [Plaquette] and coefficients == [1]:
-        return "wilson"
-    if kinds != [Plaquette, Rectangle] or coefficients != jax.tree.leaves(with_rectangles(coefficients[1])):
+    kinds, coefficients = [type(action) for action in actions], [float(leaf) for leaf in jax.tree.leaves(actions)]
+    if kinds == [Plaquette]:
+        c1, beta, name = 0.0, coefficients[0], "wilson"
+    elif kinds == [Plaquette, Rectangle]:
+        beta = coefficients[0] + 8 * coefficients[1]
+        c1, name = coefficients[1] / beta, None
+    else:
         return None
-    names = {float(leaf(number)): name for name, number in RECTANGLES.items()}
-    c1 = float(str(coefficients[1]))
-    return names.get(float(coefficients[1]), c1 if -100 <= c1 < 0.2 else None)
+    # Settings have few digits: a float32 such as 0.1 is 0.1 for people.
+    for digits in (6, 7, 8):
+        rounded, near = float(f"{beta:.{digits}g}"), float(f"{c1:.{digits}g}")
+        names = {number: known for known, number in RECTANGLES.items() if abs(number - c1) < 1e-6}
+        action = name or next(iter(names.values()), near)
+        wanted = [rounded] if name else jax.tree.leaves(with_rectangles(rounded, RECTANGLES.get(action, action)))  # type: ignore[arg-type]
+        if 0 < rounded <= 10_000 and [float(leaf(each)) for each in wanted] == coefficients:
+            return {"beta": rounded, "action": action}
+    return None
 
 
 class FlowedTheory(Theory):
@@ -312,7 +323,7 @@ class GaugeTheory(FlowedTheory):
     def checked_kernels(self) -> "Mapping[str, Callable[[], Kernel]]":
         """HMC on matrices, where there are exact draws."""
         from dlhmc.kernels import HMC
-        from dlhmc.theories.gauge.wilson import wilson
+        from dlhmc.theories.gauge.field import wilson
 
         if self.group != SU2:
             return {}
@@ -329,7 +340,7 @@ class GaugeTheory(FlowedTheory):
 
     def examples(self) -> "Mapping[str, Callable[[], Target]]":
         """A plane, and a lattice of more dimensions."""
-        from dlhmc.theories.gauge.wilson import wilson
+        from dlhmc.theories.gauge.field import wilson
 
         sides = {"su2": (2, 3, 4), "su3": (2, 2, 2, 3)}.get(self.name, (4, 3))
         return {self.name: lambda: wilson(self.name, sides, beta=2.0 * self.group.colors, gamma=0.8)}

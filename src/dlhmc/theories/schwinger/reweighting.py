@@ -1,5 +1,6 @@
 """Expectation values without a Markov chain: exact draws of the gauge theory, weighted by the fermion determinant."""
 
+import functools
 import math
 from collections.abc import Callable
 from typing import NamedTuple
@@ -10,10 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from dlhmc.exact.von_mises import U1Draws
 from dlhmc.geometry.contract import Field, PerChain
 from dlhmc.statistics import Estimate
-from dlhmc.theories.schwinger.schwinger import Schwinger
+from dlhmc.targets.contract import Target, known_functions
+from dlhmc.theories.gauge.fermions import log_weight, quenched
 
 _BATCH = 1000
 
@@ -27,7 +28,7 @@ class Reweighted(NamedTuple):
 
 
 def reweighted(
-    target: Schwinger,
+    target: Target,
     draws: int = 20_000,
     seed: int = 0,
     functions: Callable[[Field], dict[str, PerChain]] | None = None,
@@ -40,19 +41,22 @@ def reweighted(
         seed: of the draws.
         functions: what to average; the moments of the target if not given.
 
+    >>> from dlhmc import Schwinger
     >>> target = Schwinger((2, 2), beta=1.0, kappa=0.05)
     >>> found = reweighted(target, draws=2000)
     >>> found.effective_fraction > 0.9
     True
     """
-    sampler = U1Draws.build(target.lattice, float(target.beta))
-    measured = functions or target.test_functions
+    sampler = quenched(target).exact_draws()
+    if sampler is None:
+        raise TypeError("there are no exact draws of this gauge action")
+    measured = functions or functools.partial(known_functions, target)
     dtype = jnp.dtype(jnp.result_type(float))
 
     @eqx.filter_jit
     def batch(key: jax.Array) -> tuple[PerChain, dict[str, PerChain]]:
         x = sampler.draw(key, min(_BATCH, draws), dtype)
-        return target.flavours * target.log_determinant(x), measured(x)
+        return log_weight(target, x), measured(x)
 
     logarithms: list[NDArray[np.float64]] = []
     values: dict[str, list[NDArray[np.float64]]] = {}

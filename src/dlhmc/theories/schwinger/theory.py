@@ -51,8 +51,6 @@ class SchwingerSettings(TargetSettings):
     """iterations after which the solver gives up, and the proposal is rejected"""
     hasenbusch: Advanced[tuple[Positive, ...]] = ()
     """splits the determinant by heavier masses, larger by these, each with a time scale of its own"""
-    ratio_masses: Advanced[Annotated[int, Meta(ge=0, le=1000)]] = 0
-    """heavier masses for a stochastic ratio of determinants in learned proposals and hits; 0 for LU"""
     expected_charge_squared: Advanced[Positive | None] = None
     """about ⟨Q²⟩, to which learned proposals are fitted; they are exact for any number"""
 
@@ -73,6 +71,7 @@ class SchwingerSettings(TargetSettings):
 
     def build(self) -> "Target":
         """The target."""
+        from dlhmc.actions.fermions import Precision
         from dlhmc.theories.schwinger.schwinger import Schwinger
 
         return Schwinger(
@@ -80,11 +79,8 @@ class SchwingerSettings(TargetSettings):
             self.beta,
             self.bare_mass,
             flavours=self.flavours,
-            residual=self.residual,
-            force_residual=self.force_residual,
-            most_iterations=self.most_iterations,
             hasenbusch=self.hasenbusch,
-            ratio_masses=self.ratio_masses,
+            precision=Precision(self.residual, self.force_residual, self.most_iterations),
             expected_charge_squared=self.expected_charge_squared,
         )
 
@@ -129,10 +125,17 @@ class Mesons(Occasional):
 
     def observables(self, target: "Target") -> "Observables | None":
         """Those asked for."""
-        from dlhmc.theories.schwinger.mesons import MesonObservables
-        from dlhmc.theories.schwinger.schwinger import Schwinger
+        from dlhmc.fermions.mesons import MesonObservables
+        from dlhmc.theories.gauge.fermions import fermions_of, has_fermions
 
-        return MesonObservables(target, self.sources) if self.correlators and isinstance(target, Schwinger) else None
+        if not self.correlators or not has_fermions(target):
+            return None
+        light = fermions_of(target)
+        return MesonObservables(light.mass, light.flavours, self.sources)
+
+
+# Actions where the determinant is not split: one of pseudofermions and one of plaquettes.
+_UNSPLIT = 2
 
 
 @dataclasses.dataclass(frozen=True)
@@ -145,16 +148,17 @@ class SplitHmcWithHits(HmcWithHits):
     def check(self, target: "Target") -> None:
         """One of two ways to split."""
         super().check(target)
-        if self.hasenbusch_grid and getattr(target, "hasenbusch", ()):
+        if self.hasenbusch_grid and len(target.actions) > _UNSPLIT:
             raise UserError("Give ", Setting("hasenbusch"), " or ", Setting("hasenbusch_grid"), ", not both.")
 
     def forms(self, target: "Target") -> "Mapping[str, Target]":
         """Split by each of the masses."""
-        from dlhmc.theories.schwinger.schwinger import Schwinger
+        from dlhmc.theories.gauge.fermions import with_hasenbusch
 
-        if not self.hasenbusch_grid or not isinstance(target, Schwinger):
+        if not self.hasenbusch_grid:
             return super().forms(target)
-        return {f", μ = {mu:g}" if mu else "": target.split((mu,) if mu else ()) for mu in self.hasenbusch_grid}
+        grid = self.hasenbusch_grid
+        return {f", μ = {mu:g}" if mu else "": with_hasenbusch(target, (mu,) if mu else ()) for mu in grid}
 
 
 class SchwingerTheory(Theory):
@@ -185,13 +189,14 @@ class SchwingerTheory(Theory):
 
     def describe(self, target: "Target") -> SchwingerSettings | None:
         """Where it has no pseudofermions and has not been annealed."""
-        from dlhmc.theories.schwinger.schwinger import Schwinger
+        from dlhmc.actions.fermions import Pseudofermions
+        from dlhmc.lattice.links import sides_of
+        from dlhmc.theories.schwinger.schwinger import described
 
-        if type(target) is not Schwinger or target.phi is not None or float(target.gamma) != 1:
+        if not isinstance(target.actions[0], Pseudofermions) or float(target.gamma) != 1:
             return None
-        solver = ("residual", "force_residual", "most_iterations", "hasenbusch", "ratio_masses")
-        settings = {name: getattr(target, name) for name in ("flavours", *solver, "expected_charge_squared")}
-        return SchwingerSettings(target.lattice, float(str(target.beta)), float(str(target.mass)), **settings)
+        settings = described(target)
+        return None if settings is None else SchwingerSettings(sides_of(target.geometry), **settings)  # type: ignore[arg-type]
 
     def derived(self, histories: "Histories", notes: Mapping[str, Any]) -> "Mapping[str, Estimate]":
         """Masses of pion and eta, where correlators were measured."""

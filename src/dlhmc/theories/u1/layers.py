@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 from dlhmc.errors import UserError
 from dlhmc.geometry.contract import sum_sites
 from dlhmc.geometry.torus import wrap_angle
+from dlhmc.lattice.loops import plaquettes
 from dlhmc.layers import Phase, Trajectory
 from dlhmc.models.model import Model
 from dlhmc.report.compared import ComparedRun
 from dlhmc.report.page import Block, Picture
 from dlhmc.report.plots import COLOURS, mathtext, panels
-from dlhmc.theories.u1.links import plaquettes
+from dlhmc.targets import Target
 from dlhmc.theories.u1.theory import U1Theory
-from dlhmc.theories.u1.wilson import U1
 
 #: numbers [layer, …, chain], the start included, by their label
 Profile = Mapping[str, NDArray[Any]]
@@ -47,7 +47,7 @@ def layer_blocks(run: ComparedRun) -> list[Block]:
 
 
 def _follow(run: ComparedRun, model: str) -> Profile:
-    target = cast(U1, run.target)
+    target = cast(Target, run.target)
     # A directory that was moved as a whole keeps its models beside the comparison.
     beside = run.path.parent / Path(model).name
     trajectory = Model.open(str(beside) if beside.exists() else model).kernel(target).trajectory
@@ -62,7 +62,7 @@ def _follow(run: ComparedRun, model: str) -> Profile:
     return seen
 
 
-def _see(target: U1, trajectory: Trajectory, start: Phase) -> dict[str, Array]:
+def _see(target: Target, trajectory: Trajectory, start: Phase) -> dict[str, Array]:
     later = trajectory.layer_by_layer(target, start.x, start.v)
     phases = jax.tree.map(lambda first, rest: jnp.concatenate([first[None], rest]), start, later)
 

@@ -13,12 +13,11 @@ from msgspec import Meta
 
 from dlhmc.errors import Setting, UserError
 from dlhmc.settings import Amount, Positive
-from dlhmc.theories.contract import CouplingSchedules, Moves, NamedLoss, Occasional, Rivals, TargetSettings
+from dlhmc.theories.contract import CouplingSchedules, Moves, NamedLoss, Rivals, TargetSettings
 from dlhmc.theories.gauge.groups import Group
 from dlhmc.theories.gauge.theory import (
     Beta,
     BetaSchedule,
-    Flow,
     FlowedTheory,
     GaugeAction,
     HeatBathMoves,
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
     from dlhmc.report.figures import Figures
     from dlhmc.studies.study import Preset
     from dlhmc.targets import Target
-    from dlhmc.targets.contract import Observables
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,10 +54,6 @@ class U1Settings(TargetSettings):
 
     def build(self) -> "Target":
         """The target: angles for the Wilson action in two dimensions, or else matrices of one number."""
-        from dlhmc.theories.u1.wilson import U1
-
-        if len(self.lattice) == 2 and self.action == "wilson":
-            return U1(self.lattice, self.beta)
         return build_field("u1", self.lattice, self.beta, self.action)
 
     @property
@@ -141,27 +135,11 @@ class HmcWithHits(Rivals):
         return [with_moves(one, label, InstantonHits(one.kernel, self._hits)) for one in plain]
 
 
-@dataclasses.dataclass(frozen=True)
-class FlowOfAngles(Flow):
-    """The Wilson flow, and larger loops."""
-
-    def observables(self, target: "Target") -> "Observables | None":
-        """Those asked for; angles in two dimensions as matrices of one number."""
-        from dlhmc.theories.gauge.wilson import wilson
-        from dlhmc.theories.u1.links import OfAngles
-
-        if not _is_planar(target):
-            return super().observables(target)
-        # Nothing that is measured depends on the coupling.
-        measured = super().observables(wilson("u1", target.sides, beta=1.0))  # type: ignore[attr-defined]
-        return None if measured is None else OfAngles(measured)
-
-
 def _is_planar(target: "Target") -> bool:
     """Whether links are angles in two dimensions."""
-    from dlhmc.theories.u1.plaquette_action import PlaquetteAction
+    from dlhmc.theories.u1.hits import has_instantons
 
-    return isinstance(target, PlaquetteAction)
+    return has_instantons(target)
 
 
 class U1Theory(FlowedTheory):
@@ -174,7 +152,6 @@ class U1Theory(FlowedTheory):
     moves: ClassVar[type[Moves]] = Hits
     schedules: ClassVar[type[CouplingSchedules]] = BetaSchedule
     rivals: ClassVar[type[Rivals]] = HmcWithHits
-    occasional: ClassVar[type[Occasional]] = FlowOfAngles
     models: ClassVar[Path | None] = Path(__file__).parent / "trained"
     symbols: ClassVar[Mapping[str, str]] = {
         **FlowedTheory.symbols,
@@ -210,17 +187,10 @@ class U1Theory(FlowedTheory):
 
     def describe(self, target: "Target") -> U1Settings | None:
         """Lattice, coupling and action, where it is not annealed."""
-        from dlhmc.theories.u1.wilson import U1
-
-        if type(target) is not U1:
-            found = described_field(target, Group.named(self.name))
-            # Matrices in place of angles are made in Python alone.
-            planar = found is not None and len(found["lattice"]) == 2 and found["action"] == "wilson"
-            return None if found is None or planar else U1Settings(**found)
-        # The shortest decimal: a float32 such as 0.1 is 0.1 for people.
-        beta = float(str(target.beta))
-        fine = min(target.lattice) >= 2 and 0 < beta <= 10_000 and float(target.gamma) == 1
-        return U1Settings(target.lattice, beta) if fine else None
+        found = described_field(target, Group.named(self.name))
+        # Matrices in place of angles are made in Python alone.
+        planar = found is not None and len(found["lattice"]) == 2 and found["action"] == "wilson"
+        return None if found is None or (planar and not _is_planar(target)) else U1Settings(**found)
 
     def losses(self) -> Mapping[str, NamedLoss]:
         """The paper's."""
@@ -244,7 +214,7 @@ class U1Theory(FlowedTheory):
 
     def examples(self) -> "Mapping[str, Callable[[], Target]]":
         """A square lattice and another."""
-        from dlhmc.theories.u1.wilson import U1
+        from dlhmc.theories.gauge.field import U1
 
         return {
             "u1": lambda: U1((4, 6), beta=2.5, gamma=0.8),
@@ -255,7 +225,7 @@ class U1Theory(FlowedTheory):
         """HMC, and a trained sampler."""
         from dlhmc.kernels import HMC
         from dlhmc.models.model import Model
-        from dlhmc.theories.u1.wilson import U1
+        from dlhmc.theories.gauge.field import U1
 
         return {
             "HMC": lambda: HMC(U1((4, 4), 2.0), 0.25, 4),

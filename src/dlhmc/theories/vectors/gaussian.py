@@ -1,65 +1,28 @@
 """Gaussians, ill-conditioned and strongly correlated ones among them."""
 
 import math
-from collections.abc import Mapping
-from typing import ClassVar, Self
+from collections.abc import Sequence
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Key
-from numpy.typing import ArrayLike
+from jaxtyping import Array, ArrayLike, Float, Key
 
-from dlhmc.geometry.contract import PerChain, sum_sites
+from dlhmc.geometry.contract import Geometry, PerChain, sum_sites
 from dlhmc.numerics import rng
-from dlhmc.targets.contract import Moment, Symmetry
-from dlhmc.theories.vectors.euclidean import WATCHED, Euclidean, Points, host, positive, whole
+from dlhmc.targets.contract import Moment, Symmetry, Target
+from dlhmc.theories.vectors.density import WATCHED, Drawable, Gamma, Points, host, known_of, of_density, positive, whole
 
 
-class Gaussian(Euclidean):
-    """S(x) = ½ Σ_k (u_k·x)²/σ_k², with orthonormal axes u_k, the columns of `axes`, or the coordinates' own.
-
-    >>> target = Gaussian([4.0, 0.25])
-    >>> target.action(jnp.array([[2.0], [1.0]])).tolist()
-    [2.5]
-    >>> target.exact()["squared_norm"]
-    4.25
-    """
-
-    moments: ClassVar[Mapping[str, Moment]] = {
-        "widest_squared": Moment("widest", 2),
-        "narrowest_squared": Moment("narrowest", 2),
-        "squared_norm": Moment("squared_norm"),
-    }
-    slow: ClassVar[Mapping[str, float | None]] = {"widest": 0.0}
+class GaussianDensity(Drawable):
+    """S(x) = ½ Σ_k (u_k·x)²/σ_k², with orthonormal axes u_k, the columns of `axes`, or the coordinates' own."""
 
     dim: int = eqx.field(static=True)
     variances: Float[Array, " dim"]
     axes: Float[Array, "dim dim"] | None
-    gamma: Float[Array, ""]
 
-    def __init__(self, variances: ArrayLike, axes: ArrayLike | None = None, gamma: ArrayLike = 1.0) -> None:
-        self.variances, self.gamma = positive("variances", variances, ndim=1), positive("gamma", gamma)
-        self.dim = self.variances.shape[0]
-        self.axes = None if axes is None else _orthogonal(axes, self.dim)
-
-    @classmethod
-    def from_covariance(cls, covariance: ArrayLike, gamma: ArrayLike = 1.0) -> Self:
-        """The Gaussian with this covariance matrix.
-
-        >>> Gaussian.from_covariance([[2.0, 1.0], [1.0, 2.0]]).variances.round(5).tolist()
-        [1.0, 3.0]
-        """
-        matrix = np.asarray(covariance, np.float64)
-        if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not np.allclose(matrix, matrix.T, rtol=1e-6):
-            raise ValueError(f"covariance must be a symmetric matrix, got one of shape {matrix.shape}")
-        variances, axes = np.linalg.eigh(matrix)
-        if variances[0] <= 0:
-            raise ValueError(f"covariance must be positive definite, but has the eigenvalue {variances[0]:g}")
-        return cls(variances, axes, gamma)
-
-    def _spread(self) -> Float[Array, ""]:
+    def width(self) -> Float[Array, ""]:
         return jnp.sqrt(jnp.max(self.variances))
 
     def _to_axes(self, x: Points) -> Points:
@@ -70,19 +33,14 @@ class Gaussian(Euclidean):
         """x = Σ_k u_k y_k."""
         return y if self.axes is None else jnp.matmul(self.axes.astype(y.dtype), y, precision="highest")
 
-    def _precisions(self, dtype: jnp.dtype) -> Float[Array, "dim 1"]:
-        return (self.gamma.astype(dtype) / self.variances.astype(dtype))[:, None]
-
-    def local_action(self, x: Points) -> Points:
-        """γ (u_k·x)²/2σ_k² for each axis."""
+    def terms(self, x: Points) -> Points:
         y = self._to_axes(x)
-        return 0.5 * self._precisions(x.dtype) * y * y
+        return 0.5 * y * y / self.variances.astype(x.dtype)[:, None]
 
-    def force(self, x: Points) -> Points:
-        """∂S/∂x = γ Σ_k u_k (u_k·x)/σ_k²."""
-        return self._from_axes(self._precisions(x.dtype) * self._to_axes(x))
+    def force(self, geometry: Geometry, x: Points) -> Points:
+        return self._from_axes(self._to_axes(x) / self.variances.astype(x.dtype)[:, None])
 
-    def observables(self, x: Points) -> dict[str, PerChain]:
+    def observe(self, x: Points) -> dict[str, PerChain]:
         """The coordinates along the widest and the narrowest axis, and |x|²."""
         y = self._to_axes(x)
         return {
@@ -92,47 +50,80 @@ class Gaussian(Euclidean):
         }
 
     def symmetries(self) -> dict[str, Symmetry]:
-        """x → −x."""
         return {"point reflection": Symmetry(lambda _, x: -x, frozenset({"widest", "narrowest"}))}
 
-    def test_functions(self, x: Points) -> dict[str, PerChain]:
-        """The moments, first and second moments of the first coordinates, and the action."""
+    def functions(self, x: Points) -> dict[str, PerChain]:
+        """First and second moments of the first coordinates, and the action at γ = 1."""
         watched = range(min(self.dim, WATCHED))
-        functions = super().test_functions(x) | {"action": self.action(x)}
-        functions |= {f"x{i}": x[i] for i in watched}
-        return functions | {f"x{i} x{j}": x[i] * x[j] for i in watched for j in watched if i <= j}
+        found = {"widest": self.observe(x)["widest"], "action": sum_sites(self.terms(x))}
+        found |= {f"x{i}": x[i] for i in watched}
+        return found | {f"x{i} x{j}": x[i] * x[j] for i in watched for j in watched if i <= j}
 
-    def exact(self) -> dict[str, float]:
+    def exact(self, gamma: float) -> dict[str, float]:
         """The covariance is Σ_k u_k σ_k² u_kᵀ/γ."""
-        variances = host(self.variances) / host(self.gamma)
+        variances = host(self.variances) / gamma
         axes = np.eye(self.dim) if self.axes is None else host(self.axes)
         covariance = (axes * variances) @ axes.T
         watched = range(min(self.dim, WATCHED))
         values = {
+            "widest": 0.0,
             "widest_squared": float(variances.max()),
             "narrowest_squared": float(variances.min()),
             "squared_norm": float(variances.sum()),
-            "action": self.dim / 2,
+            "action": 0.5 * self.dim / gamma,
         }
         values |= {f"x{i}": 0.0 for i in watched}
         return values | {f"x{i} x{j}": float(covariance[i, j]) for i in watched for j in watched if i <= j}
 
-    def draw(self, key: Key[Array, ""], chains: int, dtype: jnp.dtype) -> Points:
+    def draw(self, key: Key[Array, ""], gamma: Gamma, chains: int, dtype: jnp.dtype) -> Points:
         """x = Σ_k u_k σ_k z_k/√γ with z standard normal."""
         z = rng.normal(key, (self.dim, chains), dtype)
-        return self._from_axes(z / jnp.sqrt(self._precisions(dtype)))
+        return self._from_axes(z * jnp.sqrt(self.variances.astype(dtype)[:, None] / gamma))
 
-    def exact_draws(self) -> Self:
-        """Itself: see `draw`."""
-        return self
+
+_MOMENTS = {
+    "widest_squared": Moment("widest", 2),
+    "narrowest_squared": Moment("narrowest", 2),
+    "squared_norm": Moment("squared_norm"),
+}
+_KNOWN = known_of(_MOMENTS, ["widest"])
+
+
+def Gaussian(variances: ArrayLike | Sequence[float], axes: ArrayLike | None = None, gamma: ArrayLike = 1.0) -> Target:  # noqa: N802
+    """The Gaussian with these variances along orthonormal axes, the columns of a matrix.
+
+    >>> target = Gaussian([4.0, 0.25])
+    >>> target.action(jnp.array([[2.0], [1.0]])).tolist()
+    [2.5]
+    >>> target.exact()["squared_norm"]
+    4.25
+    """
+    leaf = positive("variances", variances, ndim=1)
+    dim = len(leaf)
+    return of_density(GaussianDensity(dim, leaf, None if axes is None else _orthogonal(axes, dim)), _KNOWN, gamma)
+
+
+def gaussian_from_covariance(covariance: ArrayLike | Sequence[Sequence[float]], gamma: ArrayLike = 1.0) -> Target:
+    """The Gaussian with this covariance matrix.
+
+    >>> gaussian_from_covariance([[2.0, 1.0], [1.0, 2.0]]).actions[0].variances.round(5).tolist()
+    [1.0, 3.0]
+    """
+    matrix = np.asarray(covariance, np.float64)
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not np.allclose(matrix, matrix.T, rtol=1e-6):
+        raise ValueError(f"covariance must be a symmetric matrix, got one of shape {matrix.shape}")
+    variances, axes = np.linalg.eigh(matrix)
+    if variances[0] <= 0:
+        raise ValueError(f"covariance must be positive definite, but has the eigenvalue {variances[0]:g}")
+    return Gaussian(variances, axes, gamma)
 
 
 def ill_conditioned_gaussian(
     dim: int = 50, smallest: float = 1e-2, largest: float = 1e2, gamma: ArrayLike = 1.0
-) -> Gaussian:
+) -> Target:
     """Independent coordinates with variances spaced evenly in the logarithm.
 
-    >>> ill_conditioned_gaussian(dim=3, smallest=0.25, largest=4.0).variances.tolist()
+    >>> ill_conditioned_gaussian(dim=3, smallest=0.25, largest=4.0).actions[0].variances.tolist()
     [0.25, 1.0, 4.0]
     """
     whole("dim", dim, 2)
@@ -143,7 +134,7 @@ def ill_conditioned_gaussian(
 
 def correlated_gaussian(
     variances: tuple[float, float] = (100.0, 0.1), angle: float = math.pi / 4, gamma: ArrayLike = 1.0
-) -> Gaussian:
+) -> Target:
     """Two dimensions, with the axes turned by an angle so that the coordinates are strongly correlated.
 
     >>> target = correlated_gaussian()

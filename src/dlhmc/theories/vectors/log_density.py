@@ -7,24 +7,47 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.tree_util import Partial
-from jaxtyping import Array, Float
-from numpy.typing import ArrayLike
+from jaxtyping import Array, ArrayLike, Float
 
 from dlhmc.geometry.contract import PerChain
-from dlhmc.targets.contract import Moment
-from dlhmc.theories.vectors.euclidean import (
-    WATCHED,
-    Euclidean,
-    Points,
-    positive,
-    whole,
-)
+from dlhmc.targets.contract import Known, Moment, Target
+from dlhmc.theories.vectors.density import WATCHED, Density, Points, known_of, of_density, positive, whole
 
 #: a function of one point x[dim]
 PointFunction = Callable[[Float[Array, " dim"]], Float[Array, ""]]
 
 
-class LogDensity(Euclidean):
+class OwnDensity(Density):
+    """A function of one point that is log p, and others that are measured."""
+
+    dim: int = eqx.field(static=True)
+    function: PointFunction
+    measured: dict[str, PointFunction]
+    spread: Float[Array, ""]
+
+    def width(self) -> Float[Array, ""]:
+        return self.spread
+
+    def terms(self, x: Points) -> Float[Array, "1 chain"]:
+        return -_each(self.function, x)[None]
+
+    def observe(self, x: Points) -> dict[str, PerChain]:
+        return {name: _each(function, x) for name, function in self.measured.items()}
+
+
+@functools.cache  # the same knowledge each time: another one would be compiled again
+def _known(names: tuple[str, ...]) -> Known:
+    # All of them are slow: nobody knows which one is.
+    return known_of({name: Moment(name) for name in names}, names)
+
+
+def LogDensity(  # noqa: N802
+    function: PointFunction,
+    dim: int,
+    observables: Mapping[str, PointFunction] | None = None,
+    spread: ArrayLike = 1.0,
+    gamma: ArrayLike = 1.0,
+) -> Target:
     """A user's own density: any JAX function of one point x[dim] that returns log p(x), up to a constant.
 
     Parameters in a closure are compiled in; those of `jax.tree_util.Partial(function, parameters)`, or of an
@@ -35,55 +58,15 @@ class LogDensity(Euclidean):
     >>> target.force(jnp.array([[1.0], [2.0]])).tolist()
     [[4.0], [32.0]]
     """
-
-    function: PointFunction
-    dim: int = eqx.field(static=True)
-    functions: dict[str, PointFunction]
-    spread: Float[Array, ""]
-    gamma: Float[Array, ""]
-
-    def __init__(
-        self,
-        function: PointFunction,
-        dim: int,
-        observables: Mapping[str, PointFunction] | None = None,
-        spread: ArrayLike = 1.0,
-        gamma: ArrayLike = 1.0,
-    ) -> None:
-        self.dim = whole("dim", dim, 1)
-        if observables is None:
-            observables = {f"x{i}": _coordinate(i) for i in range(min(dim, WATCHED))}
-            observables["squared_norm"] = _squared_norm
-        self.function = _scalar_function("the log-density", function, dim)
-        self.functions = {name: _scalar_function(name, f, dim) for name, f in observables.items()}
-        self.spread, self.gamma = positive("spread", spread), positive("gamma", gamma)
-
-    @property
-    def moments(self) -> Mapping[str, Moment]:  # type: ignore[override]
-        """The mean of every observable."""
-        return {name: Moment(name) for name in self.functions}
-
-    @property
-    def slow(self) -> Mapping[str, float | None]:  # type: ignore[override]
-        """All of them: nobody knows which one is."""
-        return dict.fromkeys(self.functions)
-
-    def _spread(self) -> Float[Array, ""]:
-        return self.spread
-
-    def local_action(self, x: Points) -> Float[Array, "1 chain"]:
-        """−γ log p(x), one term."""
-        return -self.gamma.astype(x.dtype) * _each(self.function, x)[None]
-
-    def observables(self, x: Points) -> dict[str, PerChain]:
-        """What the user asked for."""
-        return {name: _each(function, x) for name, function in self.functions.items()}
+    dim = whole("dim", dim, 1)
+    if observables is None:
+        observables = {f"x{i}": _coordinate(i) for i in range(min(dim, WATCHED))} | {"squared_norm": _squared_norm}
+    own = _scalar_function("the log-density", function, dim)
+    measured = {name: _scalar_function(name, f, dim) for name, f in observables.items()}
+    return of_density(OwnDensity(dim, own, measured, positive("spread", spread)), _known(tuple(measured)), gamma)
 
 
-# Functions of a user.
-
-
-@functools.cache  # the same function each time: another one would be compiled again
+@functools.cache  # the same function each time
 def _coordinate(i: int) -> PointFunction:
     return lambda x: x[i]
 
@@ -107,7 +90,7 @@ def _scalar_function(name: str, function: PointFunction, dim: int) -> PointFunct
     return function if isinstance(function, eqx.Module | Partial) else Partial(function)
 
 
-def banana_target() -> LogDensity:
+def banana_target() -> Target:
     """A curved valley, for tests."""
     return LogDensity(_banana, dim=2)
 

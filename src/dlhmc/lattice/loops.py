@@ -1,23 +1,25 @@
-"""Group elements on the links of a periodic lattice of any dimension, and what can be done to them without a coupling.
+"""Loops of 1 × 1 and 2 × 1 links, the sums of those through each link, and the derivatives of both.
 
-Links are x[N, N, μ, *site, chain], with U_μ(n) from the site n to n + μ̂; those of one direction u[N, N, *site, chain].
+Links are matrices, x[N, N, μ, *site, chain], or angles, x[μ, *site, chain], which add up.
 """
 
 import functools
 import itertools
-import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Complex, Float, Inexact, Int
+from jaxtyping import Array, Complex, Float
 from numpy.typing import NDArray
 
-from dlhmc.geometry.unitary import Matrices, adjoint, determinant, multiply, square_norm, trace, trace_of_product
+from dlhmc.geometry.torus import wrap_angle
+from dlhmc.geometry.unitary import Matrices, adjoint, determinant, multiply, square_norm, trace_of_product
+from dlhmc.lattice.links import Links, dimensions_of, is_angles, line, shift, shifted
+from dlhmc.numerics import trig
+from dlhmc.numerics.devices import lattice_is_split
 
-Links = Complex[Array, "N N direction *site chain"]
 #: one for each pair of directions, in the order of `shapes`, and each site
 Loops = Float[Array, "shape *site chain"]
 
@@ -25,23 +27,6 @@ Loops = Float[Array, "shape *site chain"]
 def planes(dimensions: int) -> list[tuple[int, int]]:
     """Pairs of directions μ < ν."""
     return list(itertools.combinations(range(dimensions), 2))
-
-
-def dimensions_of(x: Links) -> int:
-    """Of the lattice."""
-    return int(x.shape[2])
-
-
-def total(parts: Sequence[Array]) -> Array:
-    """The sum of arrays."""
-    return functools.reduce(operator.add, parts)
-
-
-def shifted(field: Inexact[Array, "..."], by: int, direction: int, dimensions: int) -> Inexact[Array, "..."]:
-    """The value at n + by·μ̂, for a field whose last axes are sites and chains."""
-    axis = field.ndim - 1 - dimensions + direction
-    # Not `roll`, which is made of slices: in derivatives each of them is filled up with zeros.
-    return jnp.concatenate(jnp.split(field, [by % field.shape[axis]], axis)[::-1], axis)
 
 
 def shapes(dimensions: int, length: int) -> list[tuple[int, int]]:
@@ -75,14 +60,49 @@ def corners(x: Links, shape: tuple[int, int], length: int = 1, sides: Links | No
     return multiply(u, shifted(w, length, mu, d)), multiply(w, shifted(u, 1, nu, d))
 
 
+@jax.custom_jvp
+def plaquettes(x: Links) -> Float[Array, "x t chain"]:
+    """x_P = x_0(n) + x_1(n + 0̂) − x_0(n + 1̂) − x_1(n) of angles in two dimensions, not wrapped."""
+    return x[0] + shift(x[1], -1, axis=0) - shift(x[0], -1, axis=1) - x[1]
+
+
+@plaquettes.defjvp
+def _plaquettes_jvp(primals: tuple[Links], tangents: tuple[Links]) -> tuple[Array, Array]:
+    """The same from rows of one list of links: backwards a scatter to rows, which is faster than to pad x_0 and x_1."""
+    (dx,) = tangents
+    if lattice_is_split():
+        return plaquettes(primals[0]), plaquettes(dx)
+    link = np.arange(dx[..., 0].size).reshape(dx.shape[:-1])
+    rows = dx.reshape(-1, dx.shape[-1]).at
+
+    def pick(links: np.ndarray[Any, Any]) -> Array:
+        return rows[links].get(mode="promise_in_bounds", unique_indices=True, wrap_negative_indices=False)
+
+    corner = pick(link[0]) + pick(np.roll(link[1], -1, axis=0)) - pick(np.roll(link[0], -1, axis=1)) - pick(link[1])
+    return plaquettes(primals[0]), corner
+
+
 def loop_traces(x: Links, length: int = 1) -> Loops:
     """Re tr W/N."""
-    return _by_shape(_real_trace, length, x) / x.shape[0]
+    return trig.cos(plaquettes(x))[None] if is_angles(x) else _by_shape(_real_trace, length, x) / x.shape[0]
 
 
-def loop_phases(x: Links, length: int = 1) -> Loops:
-    """Im tr W."""
-    return _by_shape(_imaginary_trace, length, x)
+def loop_defects(x: Links, length: int = 1) -> Loops:
+    """1 − Re tr W/N = |A − B|²/2N, which keeps its relative precision where W is close to 1; 2 sin²(x/2) of angles."""
+    if is_angles(x):
+        half_sine = trig.sin(0.5 * plaquettes(x))
+        return (2 * half_sine * half_sine)[None]
+    return _by_shape(_square_distance, length, x) / (2 * x.shape[0])
+
+
+def plaquette_phases(x: Links) -> Loops:
+    """Arg det P in [−π, π): its sum over a plane is 2π times an integer."""
+    return wrap_angle(plaquettes(x))[None] if is_angles(x) else jnp.angle(loop_determinants(x))
+
+
+def plaquette_sines(x: Links) -> Loops:
+    """Im det P."""
+    return trig.sin(plaquettes(x))[None] if is_angles(x) else loop_determinants(x).imag
 
 
 def loop_determinants(x: Links, length: int = 1) -> Complex[Array, "shape *site chain"]:
@@ -96,17 +116,8 @@ def loop_determinants(x: Links, length: int = 1) -> Complex[Array, "shape *site 
     return jnp.stack(found)
 
 
-def loop_defects(x: Links, length: int = 1) -> Loops:
-    """1 − Re tr W/N = |A − B|²/2N, which keeps its relative precision where W is close to 1."""
-    return _by_shape(_square_distance, length, x) / (2 * x.shape[0])
-
-
 def _real_trace(a: Matrices, b: Matrices) -> Float[Array, "*site chain"]:
     return trace_of_product(a, adjoint(b)).real
-
-
-def _imaginary_trace(a: Matrices, b: Matrices) -> Float[Array, "*site chain"]:
-    return trace_of_product(a, adjoint(b)).imag
 
 
 def _square_distance(a: Matrices, b: Matrices) -> Float[Array, "*site chain"]:
@@ -174,13 +185,14 @@ def _of_halves(x: Links, staples: Links) -> Links:
     return jnp.stack([of_direction(mu) for mu in range(d)], axis=2)
 
 
-def curl(flow: Loops, dimensions: int, length: int = 1) -> Float[Array, "direction *site chain"]:
+def curl(flow: Loops, length: int = 1) -> Float[Array, "direction *site chain"]:
     """For each link the sum over the loops through it, with the sign of its direction in each."""
-    found = [jnp.zeros_like(flow[0])] * dimensions
-    for of_loop, (mu, nu) in zip(flow, shapes(dimensions, length), strict=True):
-        of_side = of_loop if length == 1 else of_loop + shifted(of_loop, -1, mu, dimensions)
-        found[mu] = found[mu] + of_side - shifted(of_side, -1, nu, dimensions)
-        found[nu] = found[nu] - of_loop + shifted(of_loop, -length, mu, dimensions)
+    d = flow.ndim - 2
+    found = [jnp.zeros_like(flow[0])] * d
+    for of_loop, (mu, nu) in zip(flow, shapes(d, length), strict=True):
+        of_side = of_loop if length == 1 else of_loop + shifted(of_loop, -1, mu, d)
+        found[mu] = found[mu] + (of_side - shifted(of_side, -1, nu, d))
+        found[nu] = found[nu] + (shifted(of_loop, -length, mu, d) - of_loop)
     return jnp.stack(found)
 
 
@@ -248,53 +260,3 @@ class _Shapes:
 
 def _joined(fields: Sequence[Matrices]) -> Matrices:
     return jnp.concatenate(fields, axis=2)
-
-
-def line(u: Matrices, length: int, direction: int, dimensions: int) -> Matrices:
-    """The product of `length` links along their own direction, from each site."""
-    product = u
-    for step in range(1, length):
-        product = multiply(product, shifted(u, step, direction, dimensions))
-    return product
-
-
-def wilson_loop(x: Links, plane: tuple[int, int], m: int, n: int) -> Float[Array, "*site chain"]:
-    """Re tr W/N of the m × n loop in a plane, m links along its first direction, from each site."""
-    (mu, nu), d = plane, dimensions_of(x)
-    bottom, left = line(x[:, :, mu], m, mu, d), line(x[:, :, nu], n, nu, d)
-    first = multiply(bottom, shifted(left, m, mu, d))
-    second = multiply(left, shifted(bottom, n, nu, d))
-    return trace_of_product(first, adjoint(second)).real / x.shape[0]
-
-
-def polyakov_loops(x: Links) -> Complex[Array, "direction chain"]:
-    """Tr of the loop that winds around each direction, divided by N and averaged over the lattice."""
-    d, means = dimensions_of(x), []
-    for mu in range(d):
-        loop = line(x[:, :, mu], x.shape[3 + mu], mu, d)
-        means.append(jnp.mean(trace(loop), axis=tuple(range(d))) / x.shape[0])
-    return jnp.stack(means)
-
-
-# Symmetries.
-
-
-def gauge_transform(x: Links, v: Links, g: Matrices) -> tuple[Links, Links]:
-    """U_μ(n) → g(n)·U_μ(n)·g(n + μ̂)†, and V → g(n)·V·g(n)† of U̇ = iVU, as Hermitian matrices."""
-    d = dimensions_of(x)
-    ends = jnp.stack([adjoint(shifted(g, 1, mu, d)) for mu in range(d)], axis=2)
-    g = g[:, :, None]
-    return multiply(multiply(g, x), ends), multiply(multiply(g, v), adjoint(g))
-
-
-def translate(field: Links, shift: Int[Array, " d"]) -> Links:
-    """The field moved by `shift` sites along each direction."""
-    return jnp.roll(field, shift, axis=tuple(range(3, 3 + dimensions_of(field))))
-
-
-def reflect(x: Links, axis: int) -> Links:
-    """n_axis → −n_axis: links along the axis change their direction and start at their other end."""
-    site = 3 + axis
-    # A link from n − μ̂ to n ends where the turned one starts: it is found one site further on.
-    turned = jnp.roll(adjoint(x[:, :, axis]), 1, axis=site - 1)
-    return jnp.roll(jnp.flip(x.at[:, :, axis].set(turned), axis=site), 1, axis=site)

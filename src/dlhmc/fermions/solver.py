@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Complex, Float, Int
 
+from dlhmc.fermions.dirac import Dirac, Spinor
 from dlhmc.geometry.contract import PerChain, sum_sites
 
 Vector = Complex[Array, "*field chain"]
@@ -58,6 +59,19 @@ def solve(matrix: Callable[[Vector], Vector], b: Vector, residual: float, most: 
 
     x, (iterations, converged) = jax.lax.custom_linear_solve(matrix, b, solution, has_aux=True)
     return Solution(x, iterations, converged)
+
+
+def invert(
+    dirac: Dirac, b: Spinor, residual: float, most: int
+) -> tuple[Spinor, Spinor, dict[str, Int[Array, " chain"]]]:
+    """X = (Â Â†)⁻¹ b and Y = Â⁻¹ b = Â†X; NaN where the solver gave up, which accept/reject rejects and counts.
+
+    The work is told as applications of Â or Â†, and how often the solver gave up.
+    """
+    found = solve(lambda psi: dirac.apply(dirac.adjoint(psi)), b, residual, most)
+    x = jnp.where(found.converged, found.x, jnp.nan)
+    failures = (~found.converged).astype(found.iterations.dtype)
+    return x, dirac.adjoint(x), {"dirac_applications": 2 * found.iterations + 1, "solver_failures": failures}
 
 
 def _dot(a: Vector, b: Vector) -> PerChain:

@@ -20,8 +20,8 @@ import numpy as np
 from jaxtyping import Array, Complex, Float
 
 from dlhmc.geometry.contract import PerChain
+from dlhmc.lattice.links import Links, shift
 from dlhmc.numerics import trig
-from dlhmc.theories.u1.links import Links, shift
 
 #: on the sites of one parity
 Spinor = Complex[Array, "2 x half chain"]

@@ -14,10 +14,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Complex, Float, Key
 
-from dlhmc.targets.contract import Observed
-from dlhmc.theories.schwinger.dirac import Dirac, Spinor
-from dlhmc.theories.schwinger.schwinger import Schwinger
-from dlhmc.theories.u1.links import Links
+from dlhmc.fermions.dirac import Dirac, Spinor
+from dlhmc.fermions.solver import invert
+from dlhmc.lattice.links import Links
 
 OneConfiguration = Float[Array, "2 x t"]
 #: D⁻¹(m, n), sink before source
@@ -31,43 +30,47 @@ class MesonObservables(eqx.Module):
     time ~ V³, and D⁻¹ the memory of 4V² complex numbers. With them, from so many random sources on each time slice.
     """
 
-    target: Schwinger
+    mass: Float[Array, ""]
+    flavours: int = eqx.field(static=True)
     sources: int = eqx.field(static=True, default=0)
+    residual: float = eqx.field(static=True, default=1e-6)
+    most_iterations: int = eqx.field(static=True, default=2000)
 
-    def __call__(self, x: Links) -> dict[str, Observed]:
+    def __call__(self, x: Links) -> dict[str, Array]:
         """Numbers and correlators [t] of each chain."""
         measure = self._with_sources if self.sources else self._exactly
         found = jax.lax.map(measure, jnp.moveaxis(x, -1, 0))
         return {name: jnp.moveaxis(values, 0, -1) for name, values in found.items()}
 
     def _exactly(self, x: OneConfiguration) -> dict[str, Array]:
-        s = propagator(x, self.target.mass)
+        s = propagator(x, self.mass)
         loops = diagonal(s)
         singlet = jnp.sum((loops[0] - loops[1]).real, axis=0)
-        return self._found(_square(s, (0, 1, 3, 4)), jnp.sum(loops.real), singlet[:, None] * singlet)
+        return self._found(x[0].size, _square(s, (0, 1, 3, 4)), jnp.sum(loops.real), singlet[:, None] * singlet)
 
     def _with_sources(self, x: OneConfiguration) -> dict[str, Array]:
         """With ξ ∈ {±1, ±i} on one time slice at a time, ⟨ξ ξ†⟩ = 1: |D⁻¹ξ|² is the pion, ξ†γ₅D⁻¹ξ the loop."""
-        dirac = Dirac.at(x[..., None], self.target.mass)
+        dirac = Dirac.at(x[..., None], self.mass)
         sites, number = (2, *x.shape[1:]), self.sources
         turns = jax.random.randint(_key_of(x), (*sites, number), 0, 4)
         xi = jnp.asarray([1, 1j, -1, -1j], dirac.even.dtype)[turns]
         times = jnp.eye(sites[2], dtype=xi.dtype)[:, None]
         b = (xi[..., None] * times).reshape(*sites, -1)
-        psi = dirac.solution(b, lambda b: self.target.solved(dirac, b)[1]).reshape(*sites, number, -1)
+        psi = dirac.solution(b, lambda b: invert(dirac, b, self.residual, self.most_iterations)[1])
+        psi = psi.reshape(*sites, number, -1)
         # ξ†ψ on the slice of the source: [spin, x, source, t]
         loops = (jnp.swapaxes(xi, 2, 3).conj() * jnp.diagonal(psi, axis1=2, axis2=4)).real
         singlet = jnp.sum(loops[0] - loops[1], axis=0)
         # The square of one estimate would be too large: products of two.
         total = jnp.sum(singlet, axis=0)
         products = (total[:, None] * total - singlet.T @ singlet) / (number * (number - 1))
-        return self._found(_square(psi, (0, 1, 3)) / number, jnp.sum(loops) / number, products)
+        return self._found(x[0].size, _square(psi, (0, 1, 3)) / number, jnp.sum(loops) / number, products)
 
     def _found(
-        self, connected: Float[Array, "t t"], trace: Float[Array, ""], disconnected: Float[Array, "t t"]
+        self, volume: int, connected: Float[Array, "t t"], trace: Float[Array, ""], disconnected: Float[Array, "t t"]
     ) -> dict[str, Array]:
-        volume, pion = self.target.volume, by_separation(connected)
-        eta = pion - self.target.flavours * by_separation(disconnected)
+        pion = by_separation(connected)
+        eta = pion - self.flavours * by_separation(disconnected)
         return {"condensate": trace / volume, "pion": pion / volume, "eta": eta / volume}
 
 

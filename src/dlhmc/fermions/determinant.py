@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Complex, Float
 
-from dlhmc.theories.schwinger.dirac import Dirac
-from dlhmc.theories.u1.links import Links
+from dlhmc.fermions.dirac import Dirac
+from dlhmc.lattice.links import Links
 
 Mass = Float[Array, ""]
 Terms = Float[Array, "2 chain"]

@@ -1,0 +1,1 @@
+"""Wilson fermions in two dimensions."""
