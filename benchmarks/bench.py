@@ -17,7 +17,7 @@ from jaxtyping import Array, Float
 from rich.console import Console
 from rich.markdown import Markdown
 
-from benchmarks import fermion_bench, gauge_bench, network_bench
+from benchmarks import fermion_bench, gauge_bench, loop_bench, network_bench
 from benchmarks.chunks import sampling_chunk
 from benchmarks.stopwatch import Contestant, fastest
 from dlhmc import tables
@@ -132,6 +132,12 @@ def _fermions(rounds: int, console: Console) -> Measured:
     return fermion_bench.report(found, rounds), numbers
 
 
+def _runs(rounds: int, console: Console) -> Measured:
+    with console.status("measuring a run …"):
+        seconds = loop_bench.measure(rounds)
+    return loop_bench.report(seconds), seconds._asdict()
+
+
 #: what `--only` chooses from
 PARTS: dict[str, Callable[[int, Console], Measured]] = {
     "steps": _steps,
@@ -139,6 +145,7 @@ PARTS: dict[str, Callable[[int, Console], Measured]] = {
     "networks": _networks,
     "groups": _groups,
     "fermions": _fermions,
+    "runs": _runs,
 }
 
 

@@ -22,5 +22,5 @@ def test_work_and_memory_of_one_chain():
 
 
 def test_an_unknown_part_is_refused():
-    with pytest.raises(UserError, match="must be one of steps, samplers, networks, groups, fermions"):
+    with pytest.raises(UserError, match="must be one of steps, samplers, networks, groups, fermions, runs"):
         bench.bench(1, None, Console(file=io.StringIO()), "nothing")

@@ -13,6 +13,7 @@ from contextlib import suppress
 import numpy as np
 import pytest
 import xarray
+from safetensors.numpy import load_file
 
 from dlhmc import cli
 from dlhmc.errors import ExitCode, UserError
@@ -132,9 +133,9 @@ def test_training_and_sampling_from_start_to_end(tmp_path, launch):
     assert codes == [ExitCode.OK] * 2, printed
     assert "trained model in" in printed[0][0]
     assert printed[1][0] == ""
-    with np.load(models.find(str(tmp_path / "one"))) as one, np.load(models.find(str(tmp_path / "two"))) as two:
-        names = [name for name in one.files if one[name].dtype.kind == "f"]
-        expected, found = (np.concatenate([archive[name].ravel() for name in names]) for archive in (one, two))
+    one, two = (load_file(models.find(str(tmp_path / name))) for name in ("one", "two"))
+    names = [name for name in one if one[name].dtype.kind == "f"]
+    expected, found = (np.concatenate([arrays[name].ravel() for name in names]) for arrays in (one, two))
     assert np.linalg.norm(found - expected) < 1e-5 * np.linalg.norm(expected)
 
 

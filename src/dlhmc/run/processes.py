@@ -33,15 +33,19 @@ class Membership(NamedTuple):
 
 
 ALONE = Membership()
+# Of processes that a launcher has started: SLURM's, Open MPI's.
+_NUMBERS = ("SLURM_STEP_NUM_TASKS", "OMPI_COMM_WORLD_SIZE")
 _MEMBERSHIP = f"{Setting('coordinator')}, {Setting('process_id')} and {Setting('num_processes')}"
 
 
 def join(membership: Membership = ALONE) -> None:
     """Connect to the other processes of the run, if there are any; before JAX is used for the first time."""
-    completed = _completed(membership)
-    if completed is None or jax.distributed.is_initialized():
+    if _is_alone(membership) or jax.distributed.is_initialized():
         return
-    coordinator, process_id, number = completed
+    coordinator, process_id, number = membership
+    if coordinator is not None and "OMPI_COMM_WORLD_RANK" in os.environ:  # version 5, which JAX does not know
+        process_id = int(os.environ["OMPI_COMM_WORLD_RANK"]) if process_id is None else process_id
+        number = int(os.environ["OMPI_COMM_WORLD_SIZE"]) if number is None else number
     if coordinator is not None and ":" not in coordinator:
         raise UserError(f"{Setting('coordinator')} is {coordinator}, but must be host:port, such as node1:12345.")
     if number is not None and process_id is not None and not 0 <= process_id < number:
@@ -67,40 +71,18 @@ def join(membership: Membership = ALONE) -> None:
         barrier("start")  # Gloo announces its first connection
 
 
-def _completed(membership: Membership) -> Membership | None:
-    """With what a launcher says in the environment; None if this process is alone."""
+def _is_alone(membership: Membership) -> bool:
+    """Whether there are no other processes: JAX asks SLURM, Open MPI and Kubernetes for what is not given."""
     coordinator, process_id, number = membership
     if coordinator is None and (process_id is not None or number is not None):
         raise UserError(
             f"{Setting('process_id')} and {Setting('num_processes')} need {Setting('coordinator')} host:port, the "
             "address of process 0."
         )
-    if coordinator is None:
-        return membership if _launched() else None
-    # Open MPI says it in every version; JAX asks for what only older ones say, too.
-    process_id = _number("OMPI_COMM_WORLD_RANK") if process_id is None else process_id
-    number = _number("OMPI_COMM_WORLD_SIZE") if number is None else number
-    if None in (process_id, number) and not _launched():
+    launched = any(int(os.environ.get(name, 1)) > 1 for name in _NUMBERS) or "JOB_COMPLETION_INDEX" in os.environ
+    if coordinator is not None and None in (process_id, number) and not launched:
         raise UserError(f"A process of several needs {_MEMBERSHIP}, unless a launcher sets them.")
-    return Membership(coordinator, process_id, number)
-
-
-def _launched() -> bool:
-    """Whether a launcher has started several processes, as far as jax.distributed can tell."""
-    if "SLURM_STEP_NODELIST" in os.environ:
-        return (_number("SLURM_NTASKS") or 1) > 1
-    if "OMPI_COMM_WORLD_SIZE" in os.environ:
-        if (_number("OMPI_COMM_WORLD_SIZE") or 1) > 1 and "OMPI_MCA_orte_hnp_uri" not in os.environ:
-            raise UserError(
-                f"This version of Open MPI does not say where process 0 is: give {Setting('coordinator')} host:port."
-            )
-        return (_number("OMPI_COMM_WORLD_SIZE") or 1) > 1
-    return "KUBERNETES_SERVICE_HOST" in os.environ and "JOB_COMPLETION_INDEX" in os.environ
-
-
-def _number(variable: str) -> int | None:
-    value = os.environ.get(variable, "")
-    return int(value) if value.isdigit() else None
+    return coordinator is None and not launched
 
 
 @contextlib.contextmanager

@@ -42,7 +42,7 @@ from dlhmc.targets.contract import ExactDraws, Target
 from dlhmc.targets.temperature import TEMPERATURE
 
 # Records of a chunk wait in memory until it is done: at most this many numbers of each kind.
-_BUFFER_NUMBERS = 2**19
+_BUFFER_NUMBERS = 2**18
 _CAPACITY = 4096
 
 
@@ -264,8 +264,11 @@ class Sampling(Work):
         self._show_results = show_results
         self.title = str(sampler.kernel.describe()["kernel"])
         self.total = amounts.warmup + amounts.trajectories
+        self._observables = eqx.filter_eval_shape(sampler.target.observables, carry.state.x)
+        own = eqx.filter_eval_shape(sampler.measured.always.evaluate, carry.state.x)
+        largest = max(math.prod(record.shape) for record in jax.tree.leaves((self._observables, own, carry.held)))
         # Whatever the length of the run and its chunks: others find their program compiled.
-        self.capacity = max(1, min(_CAPACITY, _BUFFER_NUMBERS // self._numbers()))
+        self.capacity = max(1, min(_CAPACITY, _BUFFER_NUMBERS // max(amounts.chains, largest)))
         self._devices = devices
         self._schedule = Schedule(
             integer(amounts.seed, np.uint32),
@@ -283,13 +286,6 @@ class Sampling(Work):
         self._check_every = options.check_every
         self._last_check = time.monotonic()
         self._precision: Precision | None = None
-
-    def _numbers(self) -> int:
-        """Of the largest record of a trajectory."""
-        observables = (self.sampler.target.observables, self.sampler.measured.always.evaluate)
-        shapes = eqx.filter_eval_shape(lambda x: [function(x) for function in observables], self.carry.state.x)
-        records = jax.tree.leaves((shapes, self.carry.held))
-        return max(self._amounts.chains, *(math.prod(record.shape) for record in records))
 
     def create(self, directory: RunDirectory | None) -> None:
         """The empty history of a new run."""
@@ -330,8 +326,7 @@ class Sampling(Work):
         """All that one needs to read the history without the program that made it."""
         kernel, amounts, measured = self.sampler.kernel, self._amounts, self.sampler.measured
         occasional = [name for name in self.carry.held if name not in TEMPERATURE]
-        observables = eqx.filter_eval_shape(kernel.target.observables, self.carry.state.x)
-        diagnostics = self.rows().keys() - {*observables, *measured.always, *occasional}
+        diagnostics = self.rows().keys() - {*self._observables, *measured.always, *occasional}
         what = describe_kernel(kernel) if self.sampler.what is None else dict(self.sampler.what)
         return what | {
             "leapfrog_steps": kernel.leapfrog_steps,
