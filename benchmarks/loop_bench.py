@@ -13,7 +13,7 @@ import dlhmc
 from dlhmc.kernels import HMC, Kernel
 from dlhmc.numerics import rng
 from dlhmc.numerics.leaves import integer
-from dlhmc.theories.u1.wilson import U1
+from dlhmc.theories.gauge.field import U1
 
 LATTICE, BETA, CHAINS, TRAJECTORIES = (16, 16), 7.0, 128, 1000
 

@@ -13,6 +13,7 @@ import jax
 import numpy as np
 import xarray
 from rich.console import Console
+from safetensors.numpy import load_file
 
 from dlhmc.errors import UserError
 from dlhmc.geometry import Torus
@@ -62,8 +63,7 @@ def sampled(name, settings, numbers):
 
 
 def parameters(path):
-    with np.load(models.find(str(path)), allow_pickle=False) as archive:
-        return {name: archive[name] for name in archive.files if archive[name].dtype.kind == "f"}
+    return {name: array for name, array in load_file(models.find(str(path))).items() if array.dtype.kind == "f"}
 
 
 def trained():

@@ -141,7 +141,7 @@ def execute(
         shown.out(f"stopped after {step} of {work.total} {work.unit}{saved}{again}", highlight=False)
         return code
     processes.barrier("finished")  # all histories are written
-    return work.finish(directory, shown)
+    return work.finish(directory, shown) if processes.is_first() else ExitCode.OK
 
 
 def _open(work: Work, directory: RunDirectory, console: Console, *, resuming: bool) -> tuple[int, list[Sink]]:

@@ -187,8 +187,8 @@ class OnDisk:
 
     def verify(self, chains: int, rows: int, kept: int) -> None:
         """Refuse a store without the first `rows` trajectories of so many chains, or `kept` configurations."""
-        if not self.records:
-            raise UserError(f"The history {self._path} is damaged: it has no records.")
+        if missing := {*diagnostics_of(self.attributes)} - {*self.records}:
+            raise UserError(f"The history {self._path} is damaged: it has no '{min(missing)}'.")
         for name in (*self.records, *(_NOT_RECORDS if kept else ())):
             array, count = self.array(name), kept if name in _NOT_RECORDS else rows
             if array.shape[0] < count or (name != KEPT and array.shape[-1] != chains):

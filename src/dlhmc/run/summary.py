@@ -128,7 +128,7 @@ class Histories:
     @property
     def shape(self) -> tuple[int, int]:
         """Trajectories and chains."""
-        return self.rows, next(iter(self.arrays.values())).shape[-1]
+        return self.rows, next((array.shape[-1] for array in self.arrays.values()), 0)
 
     @property
     def elements(self) -> dict[str, tuple[int, ...]]:
