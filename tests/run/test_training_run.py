@@ -36,7 +36,7 @@ def layers():
 def go(layers):
     """Trains in memory or in a directory, always with the same program."""
     optimiser = adam(OptimiserSettings(learning_rate=1e-2, rate_warmup=2), 12)
-    algorithm = Algorithm(TARGET, {}, jump_loss, optimiser)
+    algorithm = Algorithm(TARGET, None, jump_loss, optimiser)
 
     def run(path=None, resuming=False, progress=None, screen=None, stages=1, trajectory=layers, **changes):
         amounts = TrainAmounts(**{"chains": 4, "steps": 12, "burn_in": 1, "start": "hot"} | changes)
