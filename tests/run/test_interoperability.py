@@ -151,11 +151,8 @@ def test_measure(links, tmp_path, capsys):
     complex_links = dlhmc.measure(np.exp(1j * links), target)
     np.testing.assert_allclose(complex_links.data["sine_charge"], found.data["sine_charge"], atol=1e-5)
 
-    class Rows(dlhmc.U1):
-        def observables(self, x):
-            return {"rows": x.mean(axis=2)}
-
-    arrays = dlhmc.measure(links, Rows((4, 6), beta=2.0))
+    rows = dlhmc.Target(target.geometry, target.actions, lambda x: {"rows": x.mean(axis=2)}, target.known)
+    arrays = dlhmc.measure(links, rows)
     assert arrays.data["rows"].shape == (2, 300, 2, 4)
     np.testing.assert_allclose(arrays.data["rows"], links.mean(axis=-1), rtol=1e-4, atol=1e-5)
 
