@@ -19,6 +19,8 @@ os.environ.setdefault(
 import jax
 import pytest
 
+import dlhmc  # noqa: F401 - before anything is computed
+
 # Another program that reads gauge files is not everywhere: `make test-readers` installs it.
 collect_ignore = [] if "DLHMC_READERS" in os.environ else ["readers"]
 
