@@ -118,6 +118,17 @@ def outputs(network, target, x, v, moved=None):
     return unoptimised(lambda *zeta: network(Zeta(*zeta)))(seen, v)
 
 
+@pytest.mark.usefixtures("x64")
+def test_s_and_q_have_bounds_of_their_own():
+    target = TARGETS["su2"]()
+    network, phase = network_of(target), phase_of(target)
+    before = outputs(eqx.tree_at(lambda n: n.log_scales, network, jnp.zeros(2)), target, *phase)
+    after = outputs(eqx.tree_at(lambda n: n.log_scales, network, jnp.log(jnp.array([2.0, 3.0]))), target, *phase)
+    for one, other, ratio in zip(before, after, (2, 3, 1), strict=True):
+        assert np.any(one)
+        np.testing.assert_allclose(other, ratio * one, rtol=1e-12)
+
+
 def off_covariance(network, target):
     """How far s and q change with the gauge, and t from what it should become; links masked as in a layer."""
     x, v = phase_of(target)
