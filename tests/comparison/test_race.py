@@ -2,7 +2,7 @@
 
 import dataclasses
 import io
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -242,8 +242,8 @@ def test_objects_of_python_leave_a_comparison_like_any_other(tmp_path):
     assert run_kind(tmp_path / "run") == "compare"
     assert open_results(tmp_path / "run") == results
     table = read_table(tmp_path / "run" / "config.toml")
-    assert (table["target"], table["kernels"], table["chains"]) == ("GaussianMixture", ["αβ", "γδ"], 16)
-    assert table["objects"] == "GaussianMixture"
+    assert (table["target"], table["kernels"], table["chains"]) == ("MixtureDensity", ["αβ", "γδ"], 16)
+    assert table["objects"] == "Target"
     assert [entry.name for entry in results.entries] == ["leapfrog 1/4", "exact draws", "αβ", "γδ"]
     # Names that have no letter in common with those of files have files of their own all the same.
     for entry in results.entries:
@@ -253,8 +253,6 @@ def test_objects_of_python_leave_a_comparison_like_any_other(tmp_path):
 
 
 def test_a_target_without_a_slow_observable_is_refused():
-    class Unjudged(Sides):
-        slow: ClassVar = {"profile": None}
-
+    known = dataclasses.replace(KNOWN, slow=lambda target: {"profile": None})
     with pytest.raises(UserError, match="does not say which observable is slow"):
-        outcome(Unjudged())
+        outcome(Target(FlatSpace((3,)), [Well()], observe, known))

@@ -13,9 +13,9 @@ from dlhmc.actions import Plaquette
 from dlhmc.errors import UserError
 from dlhmc.exact import characters as exact
 from dlhmc.geometry import UnitaryMatrices
-from dlhmc.geometry.unitary import multiply
+from dlhmc.geometry.unitary import multiply, trace_of_product
 from dlhmc.kernels import HMC
-from dlhmc.lattice import links, loops
+from dlhmc.lattice import loops
 from dlhmc.targets.contract import known_functions
 from dlhmc.testing import check_stationarity
 from dlhmc.testing.checks import evaluate
@@ -121,7 +121,7 @@ def moments_of_one_link(group, factors, chains=5000, updates=8, seed=0):
             return kernel._updated(u, scale * v, jnp.float32(1), mask, jax.random.fold_in(jax.random.key(seed), i))
 
         u = jax.lax.fori_loop(0, updates, body, u)
-        p = links.trace_of_product(u, v).real / geometry.colors
+        p = trace_of_product(u, v).real / geometry.colors
         return u, jnp.stack([p, p * p])
 
     u, values = run(u, v)

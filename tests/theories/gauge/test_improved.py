@@ -166,7 +166,7 @@ def test_actions_without_a_name_are_not_described():
     target = GaugeField("su2", (4, 4), [Plaquette(1.0), Rectangle(-0.3)])
     assert registry.describe(target) is None
     described = describe_target(target)
-    assert (described["plaquette_coefficient"], described["rectangle_coefficient"]) == (1.0, -0.1)
+    assert (described["plaquette_coefficient"], described["rectangle_coefficient"]) == (1.0, -0.3)
 
 
 def test_titles_name_actions_other_than_wilson():

@@ -204,7 +204,8 @@ TARGET = Schwinger((4, 4), 2.0, kappa=0.276)
 
 def measured(x):
     """What samplers are judged by; the Polyakov loop in time sees whether fermions are antiperiodic."""
-    return known_functions(TARGET, x) | {"polyakov": polyakov_loops(x)[1].real}
+    found = known_functions(TARGET, x)
+    return {name: found[name] for name in TARGET.known.moments} | {"polyakov": polyakov_loops(x)[1].real}
 
 
 @functools.cache
@@ -357,8 +358,8 @@ def test_reweighting():
     # Fermions that are heavy leave the gauge theory alone.
     gauge_alone = dlhmc.U1((2, 2), 1.0).exact()
     gauge_alone["susceptibility"] = gauge_alone["charge_squared"] / 4
-    for name, mean in gauge.means.items():
-        assert abs(mean.value - gauge_alone[name]) < 4 * mean.error, name
+    for name in heavy.known.moments:
+        assert abs(gauge.means[name].value - gauge_alone[name]) < 4 * gauge.means[name].error, name
 
 
 @pytest.mark.slow

@@ -198,7 +198,8 @@ def _symmetries(target: Target) -> dict[str, Symmetry]:
         table["charge conjugation"] = of(lambda x: -x if is_angles(x) else jnp.conj(x), odd)
     for axis in range(len(sides)):
         table[f"reflection of axis {axis}"] = of(functools.partial(lattice.reflect, axis=axis), odd)
-    if len(sides) == 2 and sides[0] == sides[1]:
+    # Those of matrices are not among them: Polyakov loops are observables there, and would change places.
+    if isinstance(geometry, Torus) and sides[0] == sides[1]:
         table |= {"reflection of the diagonal": of(lattice.transpose, odd), "rotation": of(lattice.rotate)}
     return {name: one for name, one in table.items() if name not in _TURNS or not has_fermions(target)}
 

@@ -203,6 +203,8 @@ def _described_actions(actions: "tuple[Action, ...]") -> dict[str, Any] | None:
         c1, beta, name = 0.0, coefficients[0], "wilson"
     elif kinds == [Plaquette, Rectangle]:
         beta = coefficients[0] + 8 * coefficients[1]
+        if beta <= 0:
+            return None
         c1, name = coefficients[1] / beta, None
     else:
         return None
