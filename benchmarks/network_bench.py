@@ -14,10 +14,10 @@ from benchmarks.stopwatch import Contestant, fastest
 from dlhmc import tables
 from dlhmc.kernels import DLHMC
 from dlhmc.numerics.leaves import integer, on_host
-from dlhmc.plans.training import TrainPlan
 from dlhmc.run import training
 from dlhmc.run.sampling import Sampler
 from dlhmc.run.settings import SampleAmounts
+from dlhmc.spec.training import TrainSpec
 from dlhmc.training import Inputs, advance
 
 
@@ -29,9 +29,9 @@ class Networks(NamedTuple):
     leapfrog_steps: int
     chains: int
 
-    def plan(self) -> TrainPlan:
+    def plan(self) -> TrainSpec:
         """Their training run."""
-        return TrainPlan.from_table(
+        return TrainSpec.of(
             self._asdict() | {"target": "u1", "network": "dense", "beta": 7.0, "burn_in": 0, "start": "hot"}
         )
 
@@ -67,7 +67,7 @@ def flops_of_sampling(networks: Networks) -> int:
 def measure(networks: Networks, rounds: int, square: int = _SQUARE) -> Rates:
     """Everything in turn, so that a busy machine is busy for all."""
     plan = networks.plan()
-    algorithm, trajectory, _ = plan.build()
+    algorithm, trajectory, *_ = plan.build()
     amounts = SampleAmounts(chains=networks.chains, chunk=_TRAJECTORIES, start="hot")
     sample = sampling_chunk(Sampler(DLHMC(algorithm.target, trajectory)), amounts)
     _, state = training.prepare(algorithm, trajectory, plan.amounts)

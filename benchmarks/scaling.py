@@ -21,10 +21,10 @@ from rich.markdown import Markdown
 from benchmarks.chunks import sampling_chunk, training_chunk
 from benchmarks.stopwatch import Contestant, fastest
 from dlhmc.errors import UserError
-from dlhmc.plans.sampling import SamplePlan
-from dlhmc.plans.training import TrainPlan
 from dlhmc.run.driver import ExecutionOptions
 from dlhmc.run.processes import Membership, join
+from dlhmc.spec.sampling import SampleSpec
+from dlhmc.spec.training import TrainSpec
 from dlhmc.tables import markdown
 
 Work = Literal["sampling", "training"]
@@ -168,11 +168,11 @@ def _program(setup: Setup) -> Callable[[], None]:
     options = ExecutionOptions(devices=setup.number if setup.kind == "devices" else 1)
     table = _LATTICE | {"chains": setup.chains, "chunk": steps}
     if setup.work == "sampling":
-        sampled = SamplePlan.from_table(table | {"step_size": 0.1, "leapfrog_steps": 10})
+        sampled = SampleSpec.of(table | {"step_size": 0.1, "leapfrog_steps": 10})
         return sampling_chunk(sampled.build()[0], sampled.amounts, options)
-    trained = TrainPlan.from_table(table | {"burn_in": 0})
-    algorithm, trajectory, _ = trained.build()
-    return training_chunk(algorithm, trajectory, trained.amounts, options)
+    trained = TrainSpec.of(table | {"network": "local", "burn_in": 0})
+    algorithm, trajectory, _, amounts, *_ = trained.build()
+    return training_chunk(algorithm, trajectory, amounts, options)
 
 
 if __name__ == "__main__":

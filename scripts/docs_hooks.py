@@ -13,8 +13,9 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
-from dlhmc.cli import commands, run
-from dlhmc.theories import registry
+from dlhmc.cli import run
+from dlhmc.cli.commands import COMMANDS
+from dlhmc.models.architectures import ARCHITECTURES
 
 _OPTIONS = "<!-- options -->"
 # Pages that stand beside the folder of documentation, and are linked from it.
@@ -60,12 +61,10 @@ def _draw(source: str, *_: Any, **__: Any) -> str:
 
 
 def _options() -> str:
-    """All commands, the one that trains once for each network: their options differ."""
-    default = registry.theory(registry.default()).network
-    others = [["train", "--network", name] for name in registry.architectures() if name != default]
-    pages: list[list[str]] = []
-    for name in commands():
-        pages += [[name], *(others if name == "train" else [])]
+    """The options of all commands: those of a theory in two dimensions, and of every network."""
+    pages = [["train", "u1", name] for name in ARCHITECTURES]
+    for name, command in COMMANDS.items():
+        pages += [] if name == "train" else [[name, *(["u1"] if command.words else [])]]
     return "\n\n".join(f"## {' '.join(page)}\n\n```text\n{_help([*page, '--help-all'])}```" for page in pages)
 
 

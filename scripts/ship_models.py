@@ -4,7 +4,6 @@ python scripts/ship_models.py --out runs/shipped
 """
 
 import argparse
-import dataclasses
 import shutil
 from pathlib import Path
 from typing import Any
@@ -13,9 +12,9 @@ from rich.console import Console
 
 from dlhmc.files import parse_json, read_text
 from dlhmc.models.model import Model, describe, save
-from dlhmc.plans.sampling import SamplePlan
-from dlhmc.plans.training import TrainPlan
-from dlhmc.theories.u1.theory import U1Theory
+from dlhmc.spec.sampling import SampleSpec
+from dlhmc.spec.training import TrainSpec
+from dlhmc.theories.u1.theory import U1
 
 BETAS = (2.0, 3.0, 4.0, 5.0, 6.0, 7.0)
 LATTICE = (16, 16)
@@ -25,18 +24,18 @@ MEASURED = ("acceptance", "plaquette", "charge_squared", "tau_int_charge", "chai
 
 def ship(beta: float, out: Path, console: Console) -> None:
     """Networks in windows with all defaults, sampled without HMC between."""
-    name = f"{U1Theory.name}-b{beta:g}"
+    name = f"{U1.name}-b{beta:g}"
     trained, sampled = out / f"train-{name}", out / f"sample-{name}"
     for path in (trained, sampled):
         shutil.rmtree(path, ignore_errors=True)
-    settings: dict[str, Any] = {"target": U1Theory.name, "beta": beta}
-    TrainPlan.from_table(settings | {"network": "local", "lattice": LATTICE}).run(trained, console)
-    SamplePlan.from_table(settings | SAMPLE | {"model": str(trained), "alternate": 0}).run(sampled, console)
+    settings: dict[str, Any] = {"target": U1.name, "beta": beta}
+    TrainSpec.of(settings | {"network": "local", "lattice": LATTICE}).run(trained, console)
+    SampleSpec.of(settings | SAMPLE | {"model": str(trained), "alternate": 0}).run(sampled, console)
     summary, model = parse_json(read_text(sampled / "summary.json")), Model.open(str(trained))
-    theory, target = model.target_settings
-    described = describe(model.architecture, {"name": theory} | dataclasses.asdict(target))
+    target = U1.settings(lattice=LATTICE, beta=beta)
+    described = describe(model.architecture, target.to_table())
     more = {"training": model.description["training"], "measured": {key: summary[key] for key in MEASURED}}
-    save(U1Theory.models / f"{name}.safetensors", model.trajectory(target.build()), described | more)
+    save(U1.models / f"{name}.safetensors", model.trajectory(target.build()), described | more)
     tau = summary["tau_int_charge"]
     console.print(f"{name}: acceptance {summary['acceptance']:.3f}, τ_int(Q) {tau}")
 

@@ -154,7 +154,7 @@ def main() -> int:
     options.out.mkdir(parents=True)
     run = options.out / "run"
     command = [
-        *(sys.executable, "-c", "from dlhmc.cli import main; main()", "sample", "--out", str(run)),
+        *(sys.executable, "-c", "from dlhmc.cli import main; main()", "sample", "u1", "--out", str(run)),
         *("--chains", str(options.chains), "--trajectories", "100000000"),
         *("--time-limit", f"{options.minutes:g}m", *options.sample_options),
     ]

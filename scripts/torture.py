@@ -30,10 +30,10 @@ from safetensors.numpy import load_file
 
 #: runs of a few seconds; chunks of a fixed length, so that their metrics can be compared line by line
 RUNS = {
-    "sample": "sample --lattice 4 4 --beta 2 --chains 32 --trajectories 6000 --warmup 500 --leapfrog-steps 6 "
+    "sample": "sample u1 --lattice 4 4 --beta 2 --chains 32 --trajectories 6000 --warmup 500 --leapfrog-steps 6 "
     "--start cold --hits 1 --keep-configurations 5 --chunk 100",
-    "train": "train --lattice 4 4 --beta 2 --leapfrog-steps 2 --chains 16 --steps 2000 --burn-in 5 --start cold "
-    "--chunk 25",
+    "train": "train u1 local --lattice 4 4 --beta 2 --leapfrog-steps 2 --chains 16 --steps 2000 --burn-in 5 "
+    "--start cold --chunk 25",
 }
 PATIENCE = 600.0
 

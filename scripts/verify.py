@@ -33,12 +33,12 @@ from dlhmc.exact.characters import charge_squared
 from dlhmc.kernels import DLHMC, HMC, Alternating, Exact, Info, Kernel, State
 from dlhmc.kernels.integrators import INTEGRATORS
 from dlhmc.layers import Trajectory
+from dlhmc.models.architectures import architecture
 from dlhmc.targets import Target
 from dlhmc.targets.contract import known_functions
 from dlhmc.targets.temperature import CURVATURE, SLOPE, slope_and_curvature
 from dlhmc.testing import check_ranks, check_stationarity, holm
 from dlhmc.testing.stationarity import p_value_of_means
-from dlhmc.theories import registry
 from dlhmc.theories.gauge.field import U1, wilson
 from dlhmc.theories.gauge.known import charge
 from dlhmc.theories.u1.hits import InstantonHits
@@ -47,6 +47,7 @@ from dlhmc.theories.vectors.gaussian import Gaussian, correlated_gaussian
 from dlhmc.theories.vectors.mixture import GaussianMixture
 from dlhmc.theories.vectors.rough_well import RoughWell
 from dlhmc.training import Algorithm, train
+from dlhmc.training.losses import loss_for
 
 LEVEL = 1e-3
 # Numbers in the chains of one test, all together.
@@ -76,7 +77,7 @@ def new(target: Target, network: str, seed: int, **settings: Any) -> Trajectory:
     """A small model as it is before training."""
     if network == "dense":
         settings = {"leapfrog_steps": 3, "hidden": (8, 8), "step_size": 0.25} | settings
-    return registry.architecture(network)(**settings).completed(target).build(target, jax.random.key(seed))
+    return architecture(network)(**settings).completed(target).build(target, jax.random.key(seed))
 
 
 def random(trajectory: Trajectory, scale: float, seed: int) -> Trajectory:
@@ -90,7 +91,7 @@ def random(trajectory: Trajectory, scale: float, seed: int) -> Trajectory:
 
 def trained(target: Target, trajectory: Trajectory, steps: int, seed: int) -> Trajectory:
     """As so many steps of training leave it."""
-    algorithm = Algorithm(target, None, registry.loss_for(target, None)[1].function, optax.adam(3e-3))
+    algorithm = Algorithm(target, None, loss_for(target, None).function, optax.adam(3e-3))
     dtype = jnp.dtype(jnp.result_type(float))
     x = jax.jit(lambda draws, key: draws.draw(key, 64, dtype))(target.exact_draws(), jax.random.key(seed))
     return train(algorithm, trajectory, x, steps=steps, seed=seed)[0].trajectory

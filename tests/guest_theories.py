@@ -22,7 +22,6 @@ from dlhmc.settings import Positive
 from dlhmc.targets import Known, Moment, Symmetry, Target
 from dlhmc.theories.contract import TargetSettings, Theory
 from dlhmc.theories.gauge.field import GaugeField
-from dlhmc.theories.u1.theory import Hits, HmcWithHits
 
 # Images of the Gaussian that count at any coupling above a half.
 _IMAGES = np.arange(-4, 5)
@@ -51,6 +50,8 @@ def Villain(lattice, beta, gamma=1.0):  # noqa: N802
 class VillainSettings(TargetSettings):
     """Lattice and coupling."""
 
+    theory: ClassVar[str] = "villain"
+
     lattice: tuple[int, int] = (4, 4)
     """sides"""
     beta: Positive = 2.0
@@ -66,25 +67,7 @@ class VillainSettings(TargetSettings):
         return f"villain-{'x'.join(map(str, self.lattice))}-b{self.beta:g}"
 
 
-class VillainTheory(Theory):
-    """As a guest of the package."""
-
-    name: ClassVar[str] = "villain"
-    title: ClassVar[str] = "Villain's U(1) gauge theory"
-    settings: ClassVar[type[TargetSettings]] = VillainSettings
-    network: ClassVar[str] = "local"
-    moves = Hits
-    rivals = HmcWithHits
-
-    def describe(self, target):
-        """Where it is not annealed."""
-        if [type(action) for action in target.actions] != [VillainAction] or float(target.gamma) != 1:
-            return None
-        return VillainSettings(target.geometry.elements[1:], float(str(np.asarray(target.actions[0].beta))))
-
-    def examples(self):
-        """For the conformance tests."""
-        return {"villain": lambda: Villain((4, 6), beta=1.7, gamma=0.9)}
+VILLAIN = Theory(VillainSettings, "Villain's U(1) gauge theory", "local", frozenset(["hits"]))
 
 
 class UnitQuaternions(Geometry):
@@ -259,6 +242,8 @@ def Ring(sites=3, beta=2.0, gamma=1.0):  # noqa: N802
 class RingSettings(TargetSettings):
     """Coupling."""
 
+    theory: ClassVar[str] = "ring"
+
     beta: Positive = 2.0
     """coupling"""
 
@@ -267,19 +252,4 @@ class RingSettings(TargetSettings):
         return Ring(beta=self.beta)
 
 
-class RingTheory(Theory):
-    """As a guest of the package."""
-
-    name: ClassVar[str] = "ring"
-    title: ClassVar[str] = "three SU(2) matrices on a ring"
-    settings: ClassVar[type[TargetSettings]] = RingSettings
-
-    def describe(self, target):
-        """A ring of three, not annealed."""
-        if [type(a) for a in target.actions] != [Bonds] or target.geometry.sides != (3,) or float(target.gamma) != 1:
-            return None
-        return RingSettings(float(str(np.asarray(target.actions[0].beta))))
-
-    def examples(self):
-        """For the conformance tests."""
-        return {"ring": lambda: Ring(3, beta=1.5, gamma=0.8)}
+RING = Theory(RingSettings, "three SU(2) matrices on a ring")

@@ -64,8 +64,6 @@ def commands():
     return found
 
 
-# The command line with words for theory and network is on its way.
-@pytest.mark.xfail(strict=False)
 def test_commands_are_understood():
     from dlhmc.cli.commands import COMMANDS
     from dlhmc.cli.parsing import find_leaf, parse

@@ -17,7 +17,7 @@ from dlhmc.layers import Local
 from dlhmc.testing import check_stationarity
 from dlhmc.testing.trajectory import with_random_weights
 from dlhmc.theories import registry
-from guest_theories import Ring, RingTheory, Villain, VillainTheory
+from guest_theories import RING, VILLAIN, Ring, Villain
 from unoptimised import shaken, unoptimised
 
 AMOUNT = ("--chains", "8", "--trajectories", "24", "--warmup", "10", "--quiet")
@@ -27,7 +27,7 @@ RACE = ("--lengths", "0.5", "--acceptances", "0.8", "--integrators", "leapfrog",
 @pytest.fixture(autouse=True)
 def guests():
     """Known to this process for the time of a test."""
-    for theory in (VillainTheory(), RingTheory()):
+    for theory in (VILLAIN, RING):
         registry.register(theory)
     yield
     for name in ("villain", "ring"):
@@ -46,19 +46,32 @@ def summary(path):
 @pytest.mark.parametrize(
     ("name", "settings", "training"),
     [
-        ("villain", ("--lattice", "2", "2"), ("--beta", "1.5", "--leapfrog-steps", "1", "--hidden", "4")),
+        ("villain", ("--lattice", "2", "2"), ("--leapfrog-steps", "1", "--hidden", "4")),
         ("ring", (), ("--hidden", "4", "--leapfrog-steps", "1")),
     ],
 )
 def test_on_the_command_line(name, settings, training, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    target = ("--target", name, *settings)
+    target, network = (name, *settings), "local" if name == "villain" else "dense"
     dlhmc_command("sample", *target, *AMOUNT, "--out", "s")
     assert summary(tmp_path / "s")["target"] == name
     dlhmc_command(
-        "train", *target, *training, "--steps", "6", "--chains", "8", "--burn-in", "1", "--quiet", "--out", "t"
+        "train",
+        name,
+        network,
+        *settings,
+        *training,
+        "--steps",
+        "6",
+        "--chains",
+        "8",
+        "--burn-in",
+        "1",
+        "--quiet",
+        "--out",
+        "t",
     )
-    dlhmc_command("sample", "--model", "t", *AMOUNT, "--out", "m")
+    dlhmc_command("sample", name, "--model", "t", *AMOUNT, "--out", "m")
     assert summary(tmp_path / "m")["kernel"] == "dlhmc"
     # What was done after the first checkpoint is done again, and is the same.
     before = {file.name: file.read_bytes() for file in (tmp_path / "m" / "checkpoints").glob("34.npz")}
@@ -148,18 +161,16 @@ def test_a_package_offers_its_theory_by_an_entry_point(tmp_path):
     package = tmp_path / "guests-1.0.dist-info"
     package.mkdir()
     (package / "METADATA").write_text("Metadata-Version: 2.1\nName: guests\nVersion: 1.0\n")
-    (package / "entry_points.txt").write_text("[dlhmc.theories]\nvillain = guest_theories:VillainTheory\n")
+    (package / "entry_points.txt").write_text("[dlhmc.theories]\nvillain = guest_theories:VILLAIN\n")
     paths = [str(tmp_path), str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in paths if path)}
     command = [sys.executable, "-c", "from dlhmc.cli import main; main()"]
-    words = ["sample", "--target", "villain", "--lattice", "6", "4", "--hits", "1", "--dry-run"]
+    words = ["sample", "villain", "--lattice", "6", "4", "--hits", "1", "--dry-run"]
     done = subprocess.run(
         [*command, *words], env=environment, cwd=tmp_path, capture_output=True, text=True, encoding="utf-8", check=False
     )
     assert done.returncode == ExitCode.OK, done.stderr
     assert "would run in runs/hmc-hits1-villain-6x4-b2-seed1" in done.stdout
-    unknown = subprocess.run(
-        [*command, "sample", "--target", "ring"], env=environment, capture_output=True, text=True, check=False
-    )
+    unknown = subprocess.run([*command, "sample", "ring"], env=environment, capture_output=True, text=True, check=False)
     assert unknown.returncode == ExitCode.BAD_INPUT
     assert "villain" in unknown.stderr

@@ -9,9 +9,8 @@ import pytest
 
 from dlhmc import cli
 from dlhmc.errors import ExitCode
-from dlhmc.plans.training import TrainPlan
 from dlhmc.settings import read_table
-from dlhmc.theories.u1.theory import U1Theory
+from dlhmc.spec.training import TrainSpec
 
 ROOT = Path(__file__).parents[1]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
@@ -19,7 +18,7 @@ CONFIGS = sorted((ROOT / "configs").glob("*.toml"))
 
 
 def plan(path):
-    return TrainPlan.from_table(read_table(path), str(path))
+    return TrainSpec.of({}, read_table(path), str(path))
 
 
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
@@ -47,10 +46,6 @@ def test_configurations_are_for_training(path):
     assert f"--config configs/{path.name}" in page
 
 
-def test_the_configuration_of_the_paper_is_its_preset():
-    assert plan(ROOT / "configs/paper.toml") == TrainPlan.from_table(U1Theory.presets["paper"])
-
-
 def test_towards_the_continuum_the_physical_size_stays():
     target = plan(ROOT / "configs/continuum.toml").target
     assert target.lattice[0] * target.lattice[1] / target.beta == 16 * 16 / 7
@@ -59,10 +54,21 @@ def test_towards_the_continuum_the_physical_size_stays():
 def test_a_configuration_on_the_command_line(capsys, monkeypatch, tmp_path):
     # One that is cheap to compile: a dry run measures a step.
     monkeypatch.chdir(tmp_path)
-    arguments = ["train", "--config", str(ROOT / "configs/laptop.toml"), "--chains", "4", "--out", "run", "--dry-run"]
+    arguments = [
+        "train",
+        "u1",
+        "local",
+        "--config",
+        str(ROOT / "configs/laptop.toml"),
+        "--chains",
+        "4",
+        "--out",
+        "run",
+        "--dry-run",
+    ]
     assert cli.run(arguments) == ExitCode.OK
     shown = capsys.readouterr().out
-    assert "lattice = (8, 8)" in shown
+    assert 'name = "local"' in shown
     assert "chains = 4" in shown
     assert re.search(r"parameters   [\d,]+\n", shown)
     assert re.search(r"time   \d+ s to compile, .* for 1,500 steps", shown)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from dlhmc.run.samples import Measurements, Samples
     from dlhmc.targets import Known, Moment, Symmetry, Target
     from dlhmc.theories.catalogue import *  # noqa: F403
-    from dlhmc.training import Knots, Schedule, Transition, jump_loss
+    from dlhmc.training import Knots, Schedule, Transition, charge_loss, jump_loss
 
 __version__ = "0.1.0"
 
@@ -50,7 +50,7 @@ _HOME = {
     "run.measuring": ("measure",),
     "run.samples": ("Measurements", "Samples"),
     "targets": ("Known", "Moment", "Symmetry", "Target"),
-    "training": ("Knots", "Schedule", "Transition", "jump_loss"),
+    "training": ("Knots", "Schedule", "Transition", "charge_loss", "jump_loss"),
 }
 _MODULES = ("actions", "geometry", "kernels", "layers", "networks", "statistics", "targets", "testing", "training")
 _MODULE_OF = EXPORTS | {name: f"dlhmc.{module}" for module, names in _HOME.items() for name in names}
@@ -99,6 +99,7 @@ __all__ = [
     "__version__",
     "actions",
     "build_trajectory",
+    "charge_loss",
     "compare",
     "geometry",
     "jump_loss",

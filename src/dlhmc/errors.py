@@ -2,23 +2,32 @@
 
 import enum
 import importlib
-from itertools import zip_longest
 from typing import Any
 
 
-class Setting(str):
-    """The name of a setting in the f-string of a sentence: `step_size` in Python, `--step-size` on the command line."""
+class Spelled(str):
+    """What Python and the command line spell differently, in the f-string of a sentence."""
 
-    __slots__ = ()
+    __slots__ = ("command",)
+    command: str
+
+    def __new__(cls, python: str, command: str) -> "Spelled":
+        """As Python spells it."""
+        made = super().__new__(cls, python)
+        made.command = command
+        return made
 
     def __format__(self, _: str) -> str:
-        return f"\0{self!s}\0"
+        return f"\0{self!s}\1{self.command}\0"
+
+
+def Setting(name: str) -> Spelled:  # noqa: N802
+    """The name of a setting: `step_size` in Python, `--step-size` on the command line."""
+    return Spelled(name, f"--{name.replace('_', '-')}")
 
 
 class UserError(Exception):
     """One sentence that says what is wrong and what to do; shown without a traceback.
-
-    Settings that it names fit Python and the command line alike.
 
     >>> error = UserError(f"{Setting('step_size')} is 0, but must be positive.")
     >>> str(error), error.on_command_line()
@@ -26,14 +35,13 @@ class UserError(Exception):
     """
 
     def __init__(self, *parts: str) -> None:
-        # Every other one is the name of a setting.
-        self._parts = "".join(map(format, parts)).split("\0")
-        super().__init__("".join(self._parts))
+        # Every other one is spelled in two ways.
+        self._parts = [part.partition("\1") for part in "".join(map(format, parts)).split("\0")]
+        super().__init__("".join(part[0] for part in self._parts))
 
     def on_command_line(self) -> str:
         """The sentence with options in place of arguments."""
-        options = [f"--{name.replace('_', '-')}" for name in self._parts[1::2]]
-        return "".join(part for pair in zip_longest(self._parts[::2], options, fillvalue="") for part in pair)
+        return "".join(part[2] or part[0] for part in self._parts)
 
 
 def required(package: str, extra: str, what: str) -> Any:

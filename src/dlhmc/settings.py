@@ -1,20 +1,24 @@
 """Settings: frozen dataclasses in which name, meaning, default, limits and checks of a setting stand together.
 
 The limits of a field are part of its type, such as `Annotated[int, Meta(ge=1)]`; they hold whether a value comes from
-Python, from the command line or from a file of a stranger. The command line and TOML files hold several such classes in
-one flat table: those of a theory, of an architecture, of a run.
+Python, from the command line or from a file of a stranger. A specification of a run is made of several such classes,
+each a table of its TOML file.
 """
 
+import ast
 import dataclasses
 import difflib
 import functools
+import inspect
+import itertools
 import operator
+import textwrap
 import tomllib
 import types
 import typing
 from collections.abc import Hashable, Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, TypeVar
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 import tomli_w
@@ -29,20 +33,18 @@ S = TypeVar("S", bound="Settings")
 
 @dataclasses.dataclass(frozen=True)
 class Listed:
-    """Where the help of the command line lists a setting, if not where its class is."""
+    """Where the help of the command line lists a setting."""
 
-    section: str = ""
     #: in the long help alone
     advanced: bool = False
-    #: what each of a few values means
-    choices: tuple[tuple[str, str], ...] = ()
+    #: for theories with this ability alone
+    ability: str = ""
+    #: a word, not an option
+    positional: bool = False
 
 
 #: marks of fields: `Advanced[int]`
 Advanced = Annotated[T, Listed(advanced=True)]
-OfMachine = Annotated[T, Listed("machine")]
-What = Annotated[T, Listed("what")]
-HowMuch = Annotated[T, Listed("how much")]
 # Trajectories and steps are counted in 32 bits.
 MOST = 10**9
 
@@ -54,21 +56,27 @@ Seed = Annotated[int, Meta(ge=0, le=2**32 - 1)]
 Positive = Annotated[float, Meta(gt=0, le=1e300)]
 #: between 0 and 1, both excluded
 Probability = Annotated[float, Meta(gt=0, lt=1)]
-Sizes = tuple[Annotated[int, Meta(ge=1, le=10**6)], ...]
+
+
+class Field(NamedTuple):
+    """A setting."""
+
+    name: str
+    #: the type with its limits
+    hint: Any
+    meaning: str
+    default: Any
+    listed: Listed
 
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
     """Base class: every value is checked against the type of its field."""
 
-    #: of the help that lists them
-    section: ClassVar[str] = "options"
-
     def __post_init__(self) -> None:
         """Refuse values of another type or beyond their limits, with one sentence."""
-        for name, hint in hints_of(type(self)).items():
-            value = getattr(self, name)
-            object.__setattr__(self, name, checked(name, value, hint))
+        for field in fields_of(type(self)):
+            object.__setattr__(self, field.name, checked(field.name, getattr(self, field.name), field.hint))
 
     def require(self, good: bool, name: str, wanted: str) -> None:
         """Refuse a value with one sentence; for limits that no type can say."""
@@ -76,23 +84,37 @@ class Settings:
             raise UserError(f"{Setting(name)} is {shown(getattr(self, name))}, but must be {wanted}.")
 
 
-def hints_of(kind: type[Any]) -> dict[str, Any]:
-    """The types of the fields, with their limits and without what only the command line needs."""
-    return _hints(typing.cast(Hashable, kind))
+def fields_of(kind: type[Any]) -> tuple[Field, ...]:
+    """All settings of a class."""
+    return _fields_of(typing.cast(Hashable, kind))
 
 
 @functools.cache
-def _hints(kind: Any) -> dict[str, Any]:
+def _fields_of(kind: Any) -> tuple[Field, ...]:
     hints = typing.get_type_hints(kind, include_extras=True)
-    return {field.name: plain(hints[field.name]) for field in dataclasses.fields(kind)}
+    meanings: dict[str, str] = {}
+    for base in reversed(kind.__mro__[:-1]):
+        meanings |= _docstrings(base)
+
+    def field(one: "dataclasses.Field[Any]") -> Field:
+        marks = getattr(hints[one.name], "__metadata__", ())
+        listed = [mark for mark in marks if isinstance(mark, Listed)]
+        return Field(one.name, plain(hints[one.name]), meanings.get(one.name, ""), one.default, *(listed or [Listed()]))
+
+    return tuple(field(one) for one in dataclasses.fields(kind))
 
 
-def advanced_defaults(kind: type[Any]) -> dict[str, Any]:
-    """Fields that only the long help lists, with their defaults."""
-    hints = typing.get_type_hints(kind, include_extras=True)
-    marks = {name: getattr(hint, "__metadata__", ()) for name, hint in hints.items()}
-    fields = (field for field in dataclasses.fields(kind) if Listed(advanced=True) in marks[field.name])
-    return {field.name: field.default for field in fields}
+def _docstrings(kind: type[Any]) -> dict[str, str]:
+    """What stands below each field of a dataclass."""
+    try:
+        body = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0].body  # type: ignore[attr-defined]
+    except (OSError, TypeError):  # made at run time
+        return {}
+    return {
+        ast.unparse(field.target): str(below.value.value)
+        for field, below in itertools.pairwise(body)
+        if isinstance(field, ast.AnnAssign) and isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant)
+    }
 
 
 def plain(hint: Any) -> Any:
@@ -102,19 +124,32 @@ def plain(hint: Any) -> Any:
         limits = [mark for mark in marks if isinstance(mark, Meta)]
         return Annotated[plain(inner), limits[0]] if limits else plain(inner)
     if typing.get_origin(hint) in (types.UnionType, typing.Union) and str in typing.get_args(hint):
-        # Names and any other text: the names are for shells that complete them.
+        # Names and any other text: the names are for readers.
         parts = [part for part in typing.get_args(hint) if typing.get_origin(part) is not Literal]
         return functools.reduce(operator.or_, parts)
     return hint
 
 
-def checked(name: str, value: object, hint: Any) -> Any:
-    """The value of a setting of this type; UserError, in the same words everywhere, where it does not fit."""
+def checked(name: str, value: object, hint: Any, *, text: bool = False) -> Any:
+    """The value of a setting of this type; UserError, in the same words everywhere, where it does not fit.
+
+    From the command line values come as text.
+    """
     value = value.item() if type(value).__module__ == "numpy" and hasattr(value, "item") else value
     try:
-        return msgspec.convert(value, hint, strict=True)
+        return msgspec.convert(value, hint, strict=not text)
     except (msgspec.ValidationError, OverflowError, ValueError):
-        raise UserError(f"{Setting(name)} is {shown(value)}, but must be {in_words(hint)}.") from None
+        said = " ".join([value] if isinstance(value, str) else value) if text else shown(value)  # type: ignore[arg-type]
+        advice = _correction(said) if text else ""
+        raise UserError(f"{Setting(name)} is {said}, but must be {in_words(hint)}{advice}.") from None
+
+
+def _correction(text: str) -> str:
+    """What to write in place of 1,5."""
+    try:
+        return f": write {float(text.replace(',', '.')):g}" if "," in text else ""
+    except ValueError:
+        return ""
 
 
 def shown(value: object) -> str:
@@ -143,9 +178,7 @@ def in_words(hint: Any) -> str:
     if origin is tuple:
         part = in_words(arguments[0]).removeprefix("a ")
         part = part.replace("number", "numbers", 1).replace("text", "texts", 1)
-        if arguments[-1] is ...:
-            return f"a list of {part}"
-        return f"{len(arguments)} {part}"
+        return f"a list of {part}" if arguments[-1] is ... else f"{len(arguments)} {part}"
     return {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}.get(hint, str(hint))
 
 
@@ -167,47 +200,42 @@ def _with_limits(what: str, limits: Meta) -> str:
     return f"{what} {' and '.join(parts)}" if parts else what
 
 
-# Several settings in one flat table.
+def build(kind: type[S], table: Mapping[str, Any], where: str) -> S:
+    """Settings from a table; a key that they do not have is refused with the one that was probably meant."""
+    require_known(table, [field.name for field in fields_of(kind)], where)
+    return kind(**table)
 
 
-def merged(*parts: Settings | Mapping[str, Any]) -> dict[str, Any]:
-    """All values by name."""
-    table: dict[str, Any] = {}
-    for part in parts:
-        table |= part if isinstance(part, Mapping) else dataclasses.asdict(part)
-    return table
+def require_known(table: Iterable[str], known: Iterable[str], where: str) -> None:
+    """Refuse a key that nobody asks for, with the one that was probably meant."""
+    for key in table:
+        if key not in (known := list(known)):
+            raise UserError(f"{where} has an unknown key '{key}': {advice(key, known)}")
+
+
+def advice(word: str, known: Iterable[str]) -> str:
+    """What was probably meant, or what there is."""
+    close = difflib.get_close_matches(word, known := list(known), n=1)
+    return f"did you mean '{close[0]}'?" if close else f"there {'are' if known[1:] else 'is'} {', '.join(known)}."
 
 
 def read_table(path: Path) -> dict[str, Any]:
-    """A TOML file; keys may be spelled with hyphens."""
+    """A TOML file."""
     try:
-        table = tomllib.loads(read_text(path).decode())
+        return tomllib.loads(read_text(path).decode())
     except FileNotFoundError:
         raise UserError(f"There is no configuration file {path}.") from None
     except (OSError, ValueError, RecursionError) as error:
         raise UserError(f"The configuration {path} cannot be read: {error}.") from None
-    return {key.replace("-", "_"): value for key, value in table.items()}
-
-
-def require_known(table: Mapping[str, Any], known: Iterable[str], where: str) -> None:
-    """Refuse a key that nobody asks for, with the one that was probably meant."""
-    known = list(known)
-    for key in table:
-        if key not in known:
-            close = difflib.get_close_matches(key, known, n=1)
-            advice = f"did you mean '{close[0]}'?" if close else f"known keys: {', '.join(known)}."
-            raise UserError(f"{where} has an unknown key '{key}': {advice}")
-
-
-def picked(kind: type[S], table: Mapping[str, Any]) -> S:
-    """The settings of one class from a table that may hold those of others, too."""
-    names = hints_of(kind).keys() & table.keys()
-    return kind(**{name: table[name] for name in names})
 
 
 def to_toml(table: Mapping[str, Any]) -> str:
     """A table as TOML that `read_table` gives back; what is not given is left out."""
-    return tomli_w.dumps({name: value for name, value in table.items() if value is not None})
+
+    def given(table: Mapping[str, Any]) -> dict[str, Any]:
+        return {k: given(v) if isinstance(v, Mapping) else v for k, v in table.items() if v is not None}
+
+    return tomli_w.dumps(given(table))
 
 
 def converted(table: object, kind: type[T], what: str) -> T:

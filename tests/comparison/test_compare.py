@@ -21,10 +21,10 @@ from dlhmc.comparison.settings import CompareSettings
 from dlhmc.errors import ExitCode
 from dlhmc.models import model as models
 from dlhmc.models.dense import DenseArchitecture
-from dlhmc.plans.comparing import ComparePlan
 from dlhmc.run.directory import read_json
 from dlhmc.run.driver import ExecutionOptions
 from dlhmc.settings import read_table, to_toml
+from dlhmc.spec.comparing import CompareSpec
 from dlhmc.statistics import integrated_autocorrelation_time
 from dlhmc.theories.gauge.field import U1
 from unoptimised import unoptimised
@@ -52,7 +52,7 @@ def finished(untrained, tmp_path_factory):
     path = tmp_path_factory.mktemp("comparison") / "run"
     table = SMALL | {"model": (str(untrained),), "step_sizes": (0.2, 0.25, 0.02), "chains": 64, "precision": 0.08}
     output = io.StringIO()
-    plan = ComparePlan.from_table(table | {"budget": 3600.0})
+    plan = CompareSpec.of(table | {"budget": 3600.0})
     assert plan.run(path, Console(file=output, width=120))[1] == ExitCode.OK
     return path, read_json(path / "results.json"), output.getvalue()
 
@@ -128,7 +128,7 @@ def test_costs_follow_from_autocorrelation_times(finished):
 
 def test_tables_and_histories_are_files_that_others_read(finished):
     path, results, _ = finished
-    assert ComparePlan.from_table(read_table(path / "config.toml")).settings.step_sizes == (0.2, 0.25, 0.02)
+    assert CompareSpec.of({}, read_table(path / "config.toml")).compare.step_sizes == (0.2, 0.25, 0.02)
     with (path / "table.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     found = entries(results)
@@ -184,7 +184,7 @@ class StopsAtFirstLine(io.StringIO):
 @pytest.mark.parametrize(("line", "samplers"), [("seconds: ", 3), ("preparing: ", 0)])
 def test_ctrl_c_reports_what_there_is(line, samplers, tmp_path):
     output = StopsAtFirstLine(line)
-    plan = ComparePlan.from_table(SMALL | {"step_sizes": (0.2,), "chains": 64, "precision": 1e-6, "budget": 600.0})
+    plan = CompareSpec.of(SMALL | {"step_sizes": (0.2,), "chains": 64, "precision": 1e-6, "budget": 600.0})
     assert plan.run(tmp_path / "run", Console(file=output, width=120))[1] == ExitCode.INTERRUPTED
     results = json.loads((tmp_path / "run" / "results.json").read_text())
     assert not results["finished"]
@@ -197,7 +197,7 @@ def test_ctrl_c_reports_what_there_is(line, samplers, tmp_path):
 @pytest.mark.slow
 def test_frozen_hmc_is_a_lower_bound_and_so_is_the_ratio(tmp_path):
     """Next to nothing tunnels at β = 12 in a moment; hits do."""
-    plan = ComparePlan.from_table(SMALL | {"beta": 12.0, "step_sizes": (0.1,), "budget": 4.0, "exact": False})
+    plan = CompareSpec.of(SMALL | {"beta": 12.0, "step_sizes": (0.1,), "budget": 4.0, "exact": False})
     assert plan.run(tmp_path / "run", Console(file=io.StringIO()), ExecutionOptions(quiet=True))[1] == ExitCode.OK
     found = entries(json.loads((tmp_path / "run" / "results.json").read_text()))
     hmc, hits = found["leapfrog 1/10"], found["leapfrog 1/10 + 1 hit"]
@@ -225,14 +225,14 @@ def test_step_sizes_are_tuned_at_fixed_length():
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        ("--beta 0", "--beta is 0.0"),
+        ("--beta 0", "--beta is 0"),
         ("--lattice 1 4", "--lattice is 1 4"),
         ("--chains 1", "--chains is 1"),
-        ("--lengths 0", "--lengths is 0.0"),
+        ("--lengths 0", "--lengths is 0"),
         ("--acceptances 0.5 1.5", "--acceptances is 0.5 1.5"),
-        ("--step-sizes -1", "--step-sizes is -1.0"),
-        ("--precision 0", "--precision is 0.0"),
-        ("--budget 0", "--budget is 0.0"),
+        ("--step-sizes -1", "--step-sizes is -1"),
+        ("--precision 0", "--precision is 0"),
+        ("--budget 0", "--budget is 0"),
         ("--model nowhere", "There is no model or training run nowhere"),
         ("--lattice 4 4 --model MODEL", "does not fit"),
         ("--config bad.toml", "--integrators is 'euler', but must be a list of leapfrog or omelyan"),
@@ -243,12 +243,12 @@ def test_step_sizes_are_tuned_at_fixed_length():
 )
 def test_bad_input_is_one_sentence_and_nothing_is_written(arguments, reason, untrained, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    Path("bad.toml").write_text("integrators = ['euler']")
+    Path("bad.toml").write_text("[compare]\nintegrators = ['euler']")
     for name in ("taken/config.toml", "full/other"):
         Path(name).parent.mkdir()
         Path(name).touch()
     before = sorted(Path().rglob("*"))
-    assert cli.run(["compare", *arguments.replace("MODEL", str(untrained)).split()]) == ExitCode.BAD_INPUT
+    assert cli.run(["compare", "u1", *arguments.replace("MODEL", str(untrained)).split()]) == ExitCode.BAD_INPUT
     output = capsys.readouterr()
     assert output.out == ""
     assert reason in output.err
@@ -257,17 +257,17 @@ def test_bad_input_is_one_sentence_and_nothing_is_written(arguments, reason, unt
 
 
 def test_a_configuration_is_read_back(tmp_path):
-    table = {"model": ("a", "b"), "integrators": ("omelyan",), "lengths": (1.0, 3.5), "exact": False, "hits": 2}
-    plan = ComparePlan.from_table(table)
-    (tmp_path / "c.toml").write_text(to_toml(plan.table()))
-    again = ComparePlan.from_table(read_table(tmp_path / "c.toml"))
+    table = {"model": ("u1-b2", "u1-b3"), "integrators": ("omelyan",), "lengths": (1.0, 3.5), "exact": False, "hits": 2}
+    plan = CompareSpec.of(table)
+    (tmp_path / "c.toml").write_text(to_toml(plan.to_tables()))
+    again = CompareSpec.of({}, read_table(tmp_path / "c.toml"))
     assert again == plan
-    assert again.learned.model == ("a", "b")
-    assert again.default_directory == Path("runs/compare-16x16-b7-seed1")
+    assert again.learned.model == ("u1-b2", "u1-b3")
+    assert again.default_directory == Path("runs/compare-16x16-b2-seed1")
 
 
 def test_models_have_the_same_name_in_every_directory(untrained, tmp_path, monkeypatch):
     monkeypatch.chdir(untrained.parent)
-    plan = ComparePlan.from_table({"model": [untrained.name]})
+    plan = CompareSpec.of({"model": [untrained.name]})
     monkeypatch.chdir(tmp_path)
     assert plan.learned.model == (str(untrained.resolve()),)

@@ -14,6 +14,7 @@ from scipy.special import gammaincinv
 
 from dlhmc.actions import Action
 from dlhmc.comparison.command import compare, open_results, settings_of_objects
+from dlhmc.comparison.competitors import NONE
 from dlhmc.comparison.contestants import Contestant, contestant_of
 from dlhmc.comparison.race import Runner, drop_the_worse_half, scalars, share_variance, turns
 from dlhmc.comparison.settings import CompareSettings
@@ -25,7 +26,6 @@ from dlhmc.run.directory import Place, run_kind
 from dlhmc.run.driver import ExecutionOptions
 from dlhmc.settings import read_table
 from dlhmc.targets import Known, Moment, Target
-from dlhmc.theories.contract import Rivals
 from dlhmc.theories.gauge.field import U1
 from dlhmc.theories.u1.hits import InstantonHits
 from dlhmc.theories.vectors.mixture import GaussianMixture
@@ -213,8 +213,8 @@ SHORT = CompareSettings(integrators=("leapfrog",), lengths=(1.0,), step_sizes=(0
 
 def outcome(target, kernels=None, path=None):
     given = [contestant_of(name, kernel) for name, kernel in (kernels or {}).items()]
-    place = None if path is None else Place(path, settings_of_objects(target, kernels or {}, SHORT, Rivals()))
-    return compare(target, SHORT, given, Rivals(), [], place, Console(file=io.StringIO()), ExecutionOptions(quiet=True))
+    place = None if path is None else Place(path, settings_of_objects(target, kernels or {}, SHORT, NONE))
+    return compare(target, SHORT, given, NONE, [], place, Console(file=io.StringIO()), ExecutionOptions(quiet=True))
 
 
 def test_chains_that_freeze_where_a_hot_start_left_them_get_a_warning(tmp_path):
@@ -242,8 +242,8 @@ def test_objects_of_python_leave_a_comparison_like_any_other(tmp_path):
     assert run_kind(tmp_path / "run") == "compare"
     assert open_results(tmp_path / "run") == results
     table = read_table(tmp_path / "run" / "config.toml")
-    assert (table["target"], table["kernels"], table["chains"]) == ("MixtureDensity", ["αβ", "γδ"], 16)
-    assert table["objects"] == "Target"
+    assert (table["kernels"], table["compare"]["chains"]) == (["αβ", "γδ"], 16)
+    assert "objects" in table
     assert [entry.name for entry in results.entries] == ["leapfrog 1/4", "exact draws", "αβ", "γδ"]
     # Names that have no letter in common with those of files have files of their own all the same.
     for entry in results.entries:

@@ -10,16 +10,15 @@ from dlhmc.kernels import DLHMC
 from dlhmc.kernels.integrators import INTEGRATORS, integrate
 from dlhmc.layers import Affine, Circle, LayerStack, LeapfrogLayer
 from dlhmc.layers.masks import random_mask
+from dlhmc.models.architectures import architecture
 from dlhmc.networks import SQT, Network
 from dlhmc.testing import check_stationarity
-from dlhmc.theories import registry
 from dlhmc.theories.gauge.architectures import LocalArchitecture
 from dlhmc.theories.gauge.field import U1
-from dlhmc.theories.u1.loss import charge_loss
 from dlhmc.theories.vectors.gaussian import Gaussian, correlated_gaussian
 from dlhmc.theories.vectors.mixture import GaussianMixture
 from dlhmc.training import Algorithm, Inputs, advance, jump_loss
-from dlhmc.training.loss import leaving_loss
+from dlhmc.training.loss import charge_loss, leaving_loss
 from unoptimised import shaken, unoptimised
 
 P_VALUE = 1e-3  # an exact kernel fails each χ² with this probability at a new seed, and each weight test with 3e-3
@@ -28,7 +27,7 @@ BROKEN = 1e-9
 
 def model(target, rule, steps=3, step_size=0.25, mask="random"):
     settings = {"leapfrog_steps": steps, "hidden": (8, 8), "rule": rule, "mask": mask, "step_size": step_size}
-    return unoptimised(registry.architecture("dense")(**settings).build)(target, jax.random.key(5))
+    return unoptimised(architecture("dense")(**settings).build)(target, jax.random.key(5))
 
 
 def windows(target):

@@ -8,7 +8,8 @@ import jax
 import pytest
 
 from dlhmc import DLHMC, cli
-from dlhmc.models.model import Model, shipped
+from dlhmc.models.files import shipped
+from dlhmc.models.model import Model
 from dlhmc.testing import check_stationarity
 from dlhmc.theories.gauge.field import U1
 
@@ -61,5 +62,5 @@ def test_they_are_exact_trained_and_half_trained(taught):
 
 
 def test_a_name_that_does_not_exist(capsys):
-    assert cli.run(["sample", "--model", "u1-b99"]) == 2
+    assert cli.run(["sample", "u1", "--model", "u1-b99"]) == 2
     assert "dlhmc models" in capsys.readouterr().err

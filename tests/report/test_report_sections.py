@@ -12,11 +12,11 @@ from rich.console import Console
 from dlhmc.errors import ExitCode, UserError
 from dlhmc.models.dense import DenseArchitecture
 from dlhmc.models.model import describe, save
-from dlhmc.plans.sampling import SamplePlan
-from dlhmc.plans.training import TrainPlan
 from dlhmc.report.command import build_page
 from dlhmc.report.page import Table, render
 from dlhmc.report.plots import mathtext
+from dlhmc.spec.sampling import SampleSpec
+from dlhmc.spec.training import TrainSpec
 from dlhmc.theories.gauge.field import U1
 
 TRAINING = {"leapfrog_steps": 2, "chains": 8, "steps": 6, "burn_in": 0, "chunk": 3, "start": "cold"}
@@ -25,7 +25,7 @@ WINDOWS = TRAINING | {"network": "local", "hidden": (4,), "lattice": (4, 4), "wi
 
 
 def train(path, **settings):
-    assert TrainPlan.from_table(settings).run(path, Console(file=io.StringIO()))[1] is ExitCode.OK
+    assert TrainSpec.of(settings).run(path, Console(file=io.StringIO()))[1] is ExitCode.OK
     return path
 
 
@@ -51,14 +51,14 @@ def test_training_of_vectors(mixtures):
 
 def test_runs_of_the_same_layers_are_shown_together(mixtures, tmp_path):
     settings = WINDOWS | {"loss": "charge"}
-    first = train(tmp_path / "first", beta=2.0, beta_start=1.5, **settings)
-    second = train(tmp_path / "second", beta=3.0, beta_start=2.0, model=str(first), **settings)
+    first = train(tmp_path / "first", beta=2.0, gamma_start=0.75, **settings)
+    second = train(tmp_path / "second", beta=3.0, gamma_start=0.6, model=str(first), **settings)
     together, alone = build_page([second, mixtures[0], first]).pictures
     assert [together.name, alone.name] == ["training-second", "training-one"]
     assert together.title == "Training of networks in windows, 2 layers, U(1) gauge theory"
     assert legend(together.figure) == ["second", "first"]
-    (rising,) = (axis for axis in together.figure.axes if axis.get_ylabel() == mathtext("β_{t}"))
-    assert [line.get_ydata()[-1] for line in rising.lines] == pytest.approx([3.0, 2.0])
+    (rising,) = (axis for axis in together.figure.axes if axis.get_ylabel() == mathtext("γ_{t}"))
+    assert [line.get_ydata()[-1] for line in rising.lines] == pytest.approx([1.0, 1.0])
 
 
 def test_layers_of_a_model(tmp_path):
@@ -91,7 +91,7 @@ def test_layers_of_a_model(tmp_path):
 
 def test_a_sampling_run(tmp_path):
     amounts = {"chains": 4, "trajectories": 20, "warmup": 10, "leapfrog_steps": 4, "start": "cold"}
-    plan = SamplePlan.from_table({"lattice": (4, 4), "beta": 2.0} | amounts)
+    plan = SampleSpec.of({"lattice": (4, 4), "beta": 2.0} | amounts)
     work, code = plan.run(tmp_path / "run", Console(file=io.StringIO()), show_results=False)
     assert code is ExitCode.OK
     page = build_page([tmp_path / "run"])

@@ -18,12 +18,13 @@ from safetensors.numpy import load_file
 from dlhmc.errors import UserError
 from dlhmc.geometry import Torus
 from dlhmc.models import model as models
+from dlhmc.models.files import find
 from dlhmc.numerics.devices import spread
 from dlhmc.numerics.leaves import integer
-from dlhmc.plans.sampling import SamplePlan
-from dlhmc.plans.training import TrainPlan
 from dlhmc.run import sampling, training
 from dlhmc.run.driver import ExecutionOptions
+from dlhmc.spec.sampling import SampleSpec
+from dlhmc.spec.training import TrainSpec
 from dlhmc.targets import Target
 from dlhmc.training import Inputs, advance
 
@@ -53,7 +54,7 @@ def digest(arrays):
 
 
 def sampled(name, settings, numbers):
-    found, plan = {}, SamplePlan.from_table(SAMPLING | settings)
+    found, plan = {}, SampleSpec.of(SAMPLING | settings)
     for number in numbers:
         path = OUT / f"{name}-{number}"
         plan.run(path, console(), quiet(number))
@@ -63,11 +64,11 @@ def sampled(name, settings, numbers):
 
 
 def parameters(path):
-    return {name: array for name, array in load_file(models.find(str(path))).items() if array.dtype.kind == "f"}
+    return {name: array for name, array in load_file(find(str(path))).items() if array.dtype.kind == "f"}
 
 
 def trained():
-    found, plan = {}, TrainPlan.from_table(TRAINING | WINDOWS)
+    found, plan = {}, TrainSpec.of(TRAINING | WINDOWS)
     for number in (1, 4):
         path = OUT / f"train-{number}"
         plan.run(path, console(), quiet(number))
@@ -94,10 +95,10 @@ def messages():
     """
     found = {}
     for name, chains in (("pairs", 8), ("single", 4), ("drawing", 8)):
-        plan = TrainPlan.from_table(TRAINING | WINDOWS | {"chains": chains})
+        plan = TrainSpec.of(TRAINING | WINDOWS | {"chains": chains})
         records = {}
         for number in (1, 4):
-            algorithm, trajectory, _ = plan.build()
+            algorithm, trajectory, *_ = plan.build()
             devices, state = training.prepare(algorithm, trajectory, plan.amounts, quiet(number))
             if name == "drawing":
                 algorithm = dataclasses.replace(algorithm, target=drawing(algorithm.target))
@@ -114,14 +115,14 @@ def messages():
 def resumed(before, after):
     """Stopped at once by the time limit, taken up elsewhere: as if nothing had happened."""
     path = OUT / f"resumed-{before}-{after}"
-    SamplePlan.from_table(SAMPLING | {"chunk": 5}).run(path, console(), quiet(before, 0.0))
-    SamplePlan.resume(path, console(), quiet(after))
+    SampleSpec.of(SAMPLING | {"chunk": 5}).run(path, console(), quiet(before, 0.0))
+    SampleSpec.resume(path, console(), quiet(after))
     return digest(history(path)) == digest(history(OUT / "hmc-1"))
 
 
 def split(name, settings):
     """Each lattice on four devices: the largest difference of any record in a few trajectories, and what is sent."""
-    plan = SamplePlan.from_table(SAMPLING | {"trajectories": 3, "warmup": 0, "step_size": 0.2} | settings)
+    plan = SampleSpec.of(SAMPLING | {"trajectories": 3, "warmup": 0, "step_size": 0.2} | settings)
     found = []
     for number in (1, 4):
         path = OUT / f"split-{name}-{number}"
@@ -144,14 +145,14 @@ def split(name, settings):
 
 def unequal():
     try:
-        SamplePlan.from_table(SAMPLING | {"chains": 6}).run(OUT / "unequal", console(), quiet(4))
+        SampleSpec.of(SAMPLING | {"chains": 6}).run(OUT / "unequal", console(), quiet(4))
     except UserError as error:
         return str(error)
     return ""
 
 
 def without_networks():
-    SamplePlan.from_table(SAMPLING).run(OUT / "hmc-1", console(), quiet(1))
+    SampleSpec.of(SAMPLING).run(OUT / "hmc-1", console(), quiet(1))
     return {
         "resumed": {"4 to 1": resumed(4, 1), "1 to 4": resumed(1, 4)},
         "unequal": unequal(),
@@ -162,8 +163,8 @@ def without_networks():
 
 def with_networks():
     # Both directions at once, which deal chains out in pairs.
-    dense = TrainPlan.from_table(TRAINING | {"steps": 1, "network": "dense", "hidden": (8,)})
-    algorithm, trajectory, _ = dense.build()
+    dense = TrainSpec.of(TRAINING | {"steps": 1, "network": "dense", "hidden": (8,)})
+    algorithm, trajectory, *_ = dense.build()
     _, state = training.prepare(algorithm, trajectory, dense.amounts)
     description = models.describe(dense.architecture, {"name": "u1", "lattice": (4, 4), "beta": 2.0})
     models.save(OUT / "dense.safetensors", state.trajectory, description)

@@ -15,7 +15,7 @@ from rich.console import Console
 from tensorboardX.proto.event_pb2 import Event
 
 from dlhmc.errors import ExitCode
-from dlhmc.plans.sampling import SamplePlan
+from dlhmc.spec.sampling import SampleSpec
 
 #: 4 × 4 links, a few chains, a step size that is tuned during the warm-up
 TINY = {
@@ -29,18 +29,18 @@ TINY = {
 }
 
 
-def tiny(**changes) -> SamplePlan:
-    return SamplePlan.from_table(TINY | changes)
+def tiny(**changes) -> SampleSpec:
+    return SampleSpec.of(TINY | changes)
 
 
-def run(path: Path, plan: SamplePlan | None = None, **changes) -> Path:
+def run(path: Path, plan: SampleSpec | None = None, **changes) -> Path:
     """A finished run in a new directory."""
     assert (plan or tiny(**changes)).run(path, Console(file=io.StringIO()))[1] == ExitCode.OK
     return path
 
 
 def resume(path: Path) -> Path:
-    assert SamplePlan.resume(path, Console(file=io.StringIO())) == ExitCode.OK
+    assert SampleSpec.resume(path, Console(file=io.StringIO())) == ExitCode.OK
     return path
 
 

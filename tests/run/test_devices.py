@@ -98,7 +98,7 @@ def test_more_devices_than_there_are():
 
 
 def test_a_time_limit_saves_and_says_how_to_go_on(tmp_path, capsys):
-    arguments = ["sample", "--lattice", "4", "4", "--beta", "2", "--chains", "4", "--trajectories", "1000000"]
+    arguments = ["sample", "u1", "--lattice", "4", "4", "--beta", "2", "--chains", "4", "--trajectories", "1000000"]
     code = cli.run([*arguments, "--start", "cold", "--time-limit", "1s", "--out", str(tmp_path / "run")])
     assert code == ExitCode.TIME_OVER
     assert "dlhmc resume" in capsys.readouterr().out

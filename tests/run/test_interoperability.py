@@ -21,7 +21,7 @@ from dlhmc.run.measuring import measure_file
 from dlhmc.run.metrics import WeightsAndBiases
 from dlhmc.run.summary import Quantities
 from dlhmc.theories.gauge.known import charge, plaquette
-from dlhmc.theories.u1.theory import U1Theory
+from dlhmc.theories.u1.theory import U1Settings
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # ArviZ announces its next version, pyerrors is older than NumPy's newest
@@ -108,8 +108,8 @@ def test_netcdf_holds_everything(samples, suffix, tmp_path):
     again = dlhmc.load(file)
     assert isinstance(again, dlhmc.Samples)
     xr.testing.assert_equal(again.data, samples.data)
-    assert again.data.attrs["lattice"].tolist() == samples.data.attrs["lattice"]
-    assert again.summary() == samples.summary() | {"lattice": again.summary()["lattice"]}
+    assert again.data.attrs["elements"].tolist() == samples.data.attrs["elements"]
+    assert again.summary() == samples.summary() | {"elements": again.summary()["elements"]}
     with pytest.raises(UserError, match="exists already"):
         samples.save(file)
     file.write_bytes(file.read_bytes()[:1000])
@@ -157,22 +157,22 @@ def test_measure(links, tmp_path, capsys):
     np.testing.assert_allclose(arrays.data["rows"], links.mean(axis=-1), rtol=1e-4, atol=1e-5)
 
     np.save(tmp_path / "links.npy", links)
-    assert cli.run(["measure", str(tmp_path / "links.npy"), "--beta", "2", "--json"]) == ExitCode.OK
+    assert cli.run(["measure", "u1", str(tmp_path / "links.npy"), "--beta", "2", "--json"]) == ExitCode.OK
     result = json.loads(capsys.readouterr().out)
     assert result["lattice"] == [4, 6]
     assert result["plaquette"]["mean"] == pytest.approx(found.mean("plaquette").value)
     assert result["plaquette"]["exact"] == pytest.approx(target.exact()["plaquette"])
     assert abs(result["plaquette"]["mean"]) < 0.1  # these links know nothing of β
-    assert cli.run(["measure", str(tmp_path / "links.npy"), "--beta", "2", "--out", str(tmp_path / "m.csv")]) == 0
+    assert cli.run(["measure", "u1", str(tmp_path / "links.npy"), "--beta", "2", "--out", str(tmp_path / "m.csv")]) == 0
     assert "τ_int(charge)" in capsys.readouterr().out
     assert (tmp_path / "m.csv").stat().st_size > 0
 
 
 def target_of(shape):
-    settings = U1Theory().from_shape(shape, {"beta": 2.0})
+    settings = U1Settings.of_shape(shape, {"beta": 2.0})
     if settings is None:
         raise UserError("These are no links.")
-    return settings.build()
+    return settings
 
 
 def test_measure_hdf5(links, tmp_path):
@@ -193,7 +193,7 @@ def test_measure_hdf5(links, tmp_path):
 
 def refused(file, capsys):
     """What the command says of a file that it cannot measure."""
-    assert cli.run(["measure", str(file), "--beta", "2"]) == ExitCode.BAD_INPUT
+    assert cli.run(["measure", "u1", str(file), "--beta", "2"]) == ExitCode.BAD_INPUT
     return capsys.readouterr().err
 
 
@@ -202,7 +202,7 @@ def refused(file, capsys):
     [
         (
             np.zeros((5, 4, 4, 2)),
-            "--target u1 --lattice 16 16, for one, have the shape "
+            "u1 --lattice 16 16, for one, have the shape "
             "[configuration, 2, 16, 16] or [chain, configuration, 2, 16, 16]",
         ),
         (np.zeros((2, 4, 4)), "cannot hold configurations"),

@@ -20,7 +20,7 @@ def uninterrupted(tmp_path_factory):
 def test_an_interrupted_run_equals_the_uninterrupted_one(number, tmp_path, compilation_cache, uninterrupted):
     directory = tmp_path / "run"
     sizes = "--lattice 4 4 --beta 2 --chains 4 --trajectories 200 --warmup 10 --leapfrog-steps 4 --start cold"
-    arguments = command("sample", *sizes.split(), "--keep-configurations", 4, "--chunk", 2, "--out", directory)
+    arguments = command("sample", "u1", *sizes.split(), "--keep-configurations", 4, "--chunk", 2, "--out", directory)
     process = start(arguments, directory, compilation_cache)
     process.send_signal(number)
     output, errors = process.communicate(timeout=900)

@@ -22,10 +22,12 @@ from dlhmc.run.processes import Membership, join
 
 LATTICE = ["--lattice", "4", "4", "--beta", "2", "--chains", "8", "--seed", "3", "--start", "cold"]
 # A chunk is one trajectory: time enough to be killed between two.
-SAMPLING = ["sample", *LATTICE, "--leapfrog-steps", "3", "--warmup", "6", "--chunk", "1", "--quiet"]
+SAMPLING = ["sample", "u1", *LATTICE, "--leapfrog-steps", "3", "--warmup", "6", "--chunk", "1", "--quiet"]
 LONG = [*SAMPLING, "--trajectories", "120", "--keep-configurations", "2"]
 TRAINING = [
     "train",
+    "u1",
+    "local",
     *LATTICE,
     "--leapfrog-steps",
     "2",

@@ -1,5 +1,6 @@
 """Training runs: bit for bit the same in memory, in a directory and after an interruption, and a model in the end."""
 
+import dataclasses
 import io
 import json
 import re
@@ -17,13 +18,12 @@ from toys import TARGET, interrupt
 import dlhmc
 from dlhmc.errors import ExitCode, UserError
 from dlhmc.models.model import Model
-from dlhmc.plans.training import TrainPlan, adam
 from dlhmc.report.training import training_pictures
 from dlhmc.run.directory import Place
 from dlhmc.run.driver import ExecutionOptions
 from dlhmc.run.settings import OptimiserSettings, TrainAmounts
 from dlhmc.run.training import Training, train
-from dlhmc.settings import merged
+from dlhmc.spec.training import TrainSpec, adam
 from dlhmc.training import Algorithm, LaterStage, jump_loss
 
 
@@ -41,7 +41,7 @@ def go(layers):
     def run(path=None, resuming=False, progress=None, screen=None, stages=1, trajectory=layers, **changes):
         amounts = TrainAmounts(**{"chains": 4, "steps": 12, "burn_in": 1, "start": "hot"} | changes)
         options = ExecutionOptions(quiet=progress is None and screen is None, progress=progress)
-        place = None if path is None else Place(path, merged({"objects": "toy"}, amounts), resuming)
+        place = None if path is None else Place(path, {"objects": "toy", "run": dataclasses.asdict(amounts)}, resuming)
         console = Console(file=screen or io.StringIO(), width=1000)
         later = [LaterStage(algorithm, lambda trained, target: trained)] * (stages - 1)
         return train(algorithm, trajectory, amounts, {}, place, console, options, later=later)
@@ -202,4 +202,4 @@ def test_what_has_no_model_is_told_apart(tmp_path):
 )
 def test_bad_settings(settings):
     with pytest.raises(UserError, match="must be"):
-        TrainPlan.from_table({"network": "local", "lattice": (4, 4), "beta": 2.0} | settings)
+        TrainSpec.of({"network": "local", "lattice": (4, 4), "beta": 2.0} | settings)

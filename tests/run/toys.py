@@ -1,5 +1,6 @@
 """Runs that compile in a moment: two Gaussian numbers, and HMC of a single step."""
 
+import dataclasses
 import io
 import signal
 
@@ -13,7 +14,6 @@ from dlhmc.run.driver import ExecutionOptions
 from dlhmc.run.engine import Measurements
 from dlhmc.run.sampling import Sampler, sample
 from dlhmc.run.settings import SampleAmounts
-from dlhmc.settings import merged
 
 TARGET = dlhmc.Gaussian([1.0, 2.0])
 START: Start = "hot"
@@ -32,7 +32,7 @@ def sampler(**changes):
 
 
 def place(path, of, resuming=False):
-    return None if path is None else Place(path, merged({"objects": "toy"}, of), resuming)
+    return None if path is None else Place(path, {"objects": "toy", "run": dataclasses.asdict(of)}, resuming)
 
 
 def go(path=None, resuming=False, what=None, progress=None, screen=None, **changes):

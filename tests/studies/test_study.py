@@ -3,7 +3,6 @@
 import csv
 import io
 import json
-from pathlib import Path
 
 import hand_made
 import pytest
@@ -11,69 +10,53 @@ from drawn import marks, pictures, spans
 from rich.console import Console
 
 from dlhmc import cli
-from dlhmc.cli.parsing import parse
-from dlhmc.cli.runs import Reproduce
-from dlhmc.errors import ExitCode, UserError
+from dlhmc.errors import ExitCode
+from dlhmc.models.files import shipped
 from dlhmc.report.command import build_page
 from dlhmc.report.compared import ComparedRun
 from dlhmc.report.figures import grouped
 from dlhmc.run.directory import RunDirectory, new_run
 from dlhmc.settings import read_table, to_toml
-from dlhmc.studies.command import planned, resume
-from dlhmc.studies.study import StudyPlan
-from dlhmc.theories import registry
+from dlhmc.studies.command import resume, spec_of
+from dlhmc.studies.study import StudySpec, studies
 
-LINE = {"preset": "schwinger", "sides": (4, 6), "betas": (4.0, 9.0), "masses": (0.0, 0.0186)}
+LINE = {"name": "schwinger", "sides": (4, 6), "betas": (4.0, 9.0), "masses": (0.0, 0.0186)}
 LINE |= {"expected": (0.0, 0.0), "fermion_steps": (0, 3), "budgets": (1.0,), "steps": 5}
 
 
-@pytest.mark.parametrize("name", registry.studies())
-def test_presets_can_run(name, tmp_path):
-    """All plans can be made at once: what cannot run is known before the first hour is spent."""
-    plan = StudyPlan.from_table({"preset": name})
-    parts = planned(plan.study, tmp_path)
-    assert sum(part.kind == "compare" for part, _ in parts) == plan.study.number
-    assert len({part.name for part, _ in parts}) == len(parts)
+@pytest.mark.parametrize("name", studies())
+def test_studies_can_run(name, tmp_path):
+    """All parts can be made at once: what cannot run is known before the first hour is spent."""
+    study = StudySpec.of({"name": name}).study
+    parts = list(study.parts())
+    assert sum(part.kind == "compare" for part in parts) == study.number
+    assert len({part.name for part in parts}) == len(parts)
     found = set()
-    for part, made in parts:
-        models = made.learned.model if part.kind == "compare" else [made.objective.model]
+    for part in parts:
+        spec_of(part, tmp_path, alone=True)
+        models = part.table["model"] if part.kind == "compare" else [part.table.get("model")]
         # Models come along, or have been trained by then.
-        assert all(model is None or "/" not in model or Path(model).name in found for model in models)
+        assert all(model is None or model in found or model in shipped() for model in models)
         found.add(part.name)
 
 
-def spelled(words):
-    return parse("reproduce", Reproduce, words.split()).plan()
-
-
-@pytest.mark.parametrize("name", registry.studies())
-def test_plans_come_back_from_a_file(name, tmp_path):
-    plan = StudyPlan.from_table({"preset": name, "seed": 5})
-    (tmp_path / "c.toml").write_text(to_toml(plan.table()))
-    assert StudyPlan.from_table(read_table(tmp_path / "c.toml")) == plan
-    assert spelled(f"--config {tmp_path / 'c.toml'}") == plan
-
-
-def test_options_depend_on_the_preset():
-    plan = spelled("--betas 2 3.5 --lattice 8 8 --budgets 9 --curves c.toml")
-    assert plan == StudyPlan.from_table({"betas": (2.0, 3.5), "lattice": (8, 8), "budgets": (9.0,), "curves": "c.toml"})
-    assert plan.preset == "cpu"
-    assert plan.default_directory == Path("runs/reproduce-8x8-seed1")
-    plan = spelled("--preset u2 --betas 9 --budgets 5")
-    assert plan.study.betas == (9.0,)
-    assert plan.default_directory == Path("runs/reproduce-u2-16x16-seed1")
-    with pytest.raises(UserError, match="no option '--masses'"):
-        spelled("--preset u2 --masses 1")
+@pytest.mark.parametrize("name", studies())
+def test_studies_come_back_from_a_file(name, tmp_path):
+    spec = StudySpec.of({"name": name, "seed": 5})
+    (tmp_path / "c.toml").write_text(to_toml(spec.to_tables()))
+    assert StudySpec.of({}, read_table(tmp_path / "c.toml")) == spec
+    assert spec.default_directory.name.endswith("-seed5")
 
 
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        ("--preset nothing", "no preset 'nothing' of a study: there are cpu, paper, u2, schwinger"),
-        ("--preset u2 --betas 12 10 --budgets 1", "--betas is 12.0 10.0, but must be numbers that rise"),
-        ("--preset u2 --budgets 1 2", "--budgets is 1.0 2.0, but must be one number, or one for each of 4 comparisons"),
-        ("--preset schwinger --masses 0.1", "--masses is 0.1, but must be 6 numbers, one for each point"),
-        ("--preset schwinger --sides 16 16 16 24 32 15", "--sides is 16 16 16 24 32 15, but must be even numbers"),
+        ("nothing", "There is no study 'nothing' for 'dlhmc reproduce': there are u1, u1-paper, u2, schwinger"),
+        ("u2 --masses 1", "no option '--masses'"),
+        ("u2 --betas 12 10 --budgets 1", "--betas is 12.0 10.0, but must be numbers that rise"),
+        ("u2 --budgets 1 2", "--budgets is 1.0 2.0, but must be one number, or one for each of 4 comparisons"),
+        ("schwinger --masses 0.1", "--masses is 0.1, but must be 6 numbers, one for each point"),
+        ("schwinger --sides 16 16 16 24 32 15", "--sides is 16 16 16 24 32 15, but must be even numbers"),
     ],
 )
 def test_wrong_options_are_one_sentence(words, complaint, tmp_path, capsys):
@@ -107,8 +90,8 @@ def compared(path, table):
 @pytest.fixture
 def begun(tmp_path):
     """The directory of a study on which nothing has been done yet."""
-    plan = StudyPlan.from_table(LINE)
-    with new_run("reproduce", plan.table(), tmp_path / "study"):
+    plan = StudySpec.of(LINE)
+    with new_run("reproduce", plan.to_tables(), tmp_path / "study"):
         return tmp_path / "study", list(plan.study.parts())
 
 

@@ -13,14 +13,10 @@ from dlhmc.targets import Target
 from dlhmc.testing import ConformanceError, check_target
 from dlhmc.testing.checks import example
 from dlhmc.testing.target import TARGET_CHECKS, auxiliary_fields_are_drawn
-from dlhmc.theories import registry
 from dlhmc.theories.gauge.field import U1
 from dlhmc.theories.vectors.log_density import LogDensity
-from guest_theories import Bonds, Ring, RingTheory, UnitQuaternions, VillainTheory
-
-THEORIES = (*registry.all_theories(), RingTheory(), VillainTheory())
-EXAMPLES = {name: make for theory in THEORIES for name, make in theory.examples().items()}
-
+from examples_of_targets import EXAMPLES
+from guest_theories import Bonds, Ring, UnitQuaternions
 
 CASES = [
     # Draws of U(1) and U(2) have tests of their own, compiled as for users.

@@ -13,12 +13,11 @@ from dlhmc.statistics import check_temperature
 from dlhmc.targets.contract import with_gamma
 from dlhmc.targets.temperature import CURVATURE, slope_and_curvature
 from dlhmc.testing.checks import evaluate, example
-from dlhmc.theories import registry
 from dlhmc.theories.gauge.fermions import with_determinant
 from dlhmc.theories.gauge.field import GaugeField
+from examples_of_targets import EXAMPLES
 from guest_theories import Ring
 
-EXAMPLES = {name: make for theory in registry.all_theories() for name, make in theory.examples().items()}
 KINDS = {name: EXAMPLES[name] for name in ("u1", "u2", "su3", "cpn", "schwinger", "log-density")} | {
     "determinant": lambda: with_determinant(Schwinger((4, 4), 2.0, 0.1)),
     "ring": lambda: Ring(3, beta=1.5),

@@ -5,11 +5,11 @@ from typing import Any
 from dlhmc.errors import Setting, UserError
 from dlhmc.layers import PositionRule, Trajectory
 from dlhmc.models.architecture import Architecture
+from dlhmc.models.architectures import architecture_for, built, drawn
 from dlhmc.models.dense import DenseArchitecture
 from dlhmc.names import RuleName
 from dlhmc.networks import NetworkFactory
-from dlhmc.plans.training import architecture_for, built, drawn
-from dlhmc.settings import hints_of, require_known
+from dlhmc.settings import fields_of, require_known
 from dlhmc.targets import Target
 
 
@@ -31,7 +31,7 @@ def build_trajectory(
         layers: N_LF.
         rule: position update Λ: "circle", "affine", "shift" or one of your own; by default what suits the geometry.
         seed: root of the random weights.
-        **settings: what else the architecture can be told, as `dlhmc train --network … --help` lists it (hidden, mask,
+        **settings: what else the architecture can be told, as `dlhmc train u1 local --help` lists it (hidden, mask,
             step_size, …).
 
     >>> from dlhmc import Gaussian
@@ -54,6 +54,6 @@ def build_trajectory(
 def architecture_of(target: Target, name: str | None, layers: int | None, settings: dict[str, Any]) -> Architecture:
     """The architecture of that name with these settings, completed for the target."""
     kind = architecture_for(target, name)
-    require_known(settings, hints_of(kind), f"The network {kind.name}")
+    require_known(settings, [field.name for field in fields_of(kind)], f"The network {kind.name}")
     number = {} if layers is None else {"leapfrog_steps": layers}
     return kind(**number, **settings).completed(target)

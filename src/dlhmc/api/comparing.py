@@ -8,17 +8,15 @@ from rich.console import Console
 
 from dlhmc.api.running import Progress, conclude, is_double, shown
 from dlhmc.comparison import command, table
+from dlhmc.comparison.competitors import NONE, Competitors
 from dlhmc.comparison.contestants import contestant_of
 from dlhmc.comparison.results import Entry, Results
 from dlhmc.comparison.settings import CompareSettings
-from dlhmc.errors import UserError
 from dlhmc.kernels import Kernel
 from dlhmc.names import Scheme
 from dlhmc.run.directory import Place
-from dlhmc.settings import hints_of, require_known
+from dlhmc.settings import fields_of, require_known
 from dlhmc.targets import Target
-from dlhmc.theories import registry
-from dlhmc.theories.contract import Rivals
 
 
 class Comparison:
@@ -90,7 +88,7 @@ def compare(
         seed: root of all random numbers.
         out: new directory for tables and histories; without one, nothing is left on disk.
         progress: a live line, nothing, or a function that is called instead.
-        **rivals: hand-made samplers of the target's theory, by the options that `dlhmc compare --help` lists for them.
+        **rivals: samplers made by hand that suit the target, such as hits=1, as `dlhmc compare u1 --help` lists them.
 
     Ctrl-C ends the race, then raises a KeyboardInterrupt with what has been found as its `result`.
     """
@@ -108,7 +106,9 @@ def compare(
         seed=seed,
         float64=is_double(),
     )
-    moves = _rivals(target, rivals)
+    require_known(rivals, [field.name for field in fields_of(Competitors)], "A comparison")
+    moves = Competitors(**rivals) if rivals else NONE
+    moves.groups(target)
     options, console = shown(progress, None, None)
     contestants = [contestant_of(name, kernel) for name, kernel in given.items()]
     config = command.settings_of_objects(target, given, settings, moves)
@@ -116,17 +116,3 @@ def compare(
     results, code = command.compare(target, settings, contestants, moves, [], place, console, options)
     done = f"{results.seconds:.0f} of {budget:g} seconds"
     return cast(Comparison, conclude(Comparison(results), code, done, None))
-
-
-def _rivals(target: Target, settings: dict[str, Any]) -> Rivals:
-    """The hand-made samplers of the target's theory that are asked for; none if nobody asks."""
-    if not settings:
-        return Rivals()
-    known = registry.describe(target)
-    if known is None:
-        raise UserError(f"This target is of no theory that would know {', '.join(settings)}: leave that out.")
-    kind = registry.theory(known[0]).rivals
-    require_known(settings, hints_of(kind), f"The theory {known[0]}")
-    chosen = kind(**settings)
-    chosen.check(target)
-    return chosen

@@ -1,5 +1,6 @@
 """Sampling from Python."""
 
+import dataclasses
 import functools
 import warnings
 from collections.abc import Callable, Mapping
@@ -20,7 +21,6 @@ from dlhmc.run.engine import Measured, Measurements
 from dlhmc.run.samples import Samples, dataset
 from dlhmc.run.sampling import Sampler, default_start
 from dlhmc.run.settings import SampleAmounts
-from dlhmc.settings import merged
 from dlhmc.targets.contract import Observable
 from dlhmc.testing import check_observable
 
@@ -101,7 +101,7 @@ def sample(
     sampler = Sampler(kernel, tune is not None, measured, start=first)
     described = {"objects": describe_kernel(kernel)["kernel"], "tune": sampler.tune}
     options, console = shown(progress, devices, time_limit)
-    place = place_for(out, merged(described, amounts), resume=resume)
+    place = place_for(out, {**described, "run": dataclasses.asdict(amounts)}, resume=resume)
     work, code = sampling.sample(sampler, amounts, place, console, options, show_results=False)
     result = Samples(dataset(work.so_far)) if work.measured else None
     if code == ExitCode.ALARM and result is not None:

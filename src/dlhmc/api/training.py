@@ -17,16 +17,16 @@ from dlhmc.kernels import DLHMC
 from dlhmc.layers import Trajectory
 from dlhmc.models import model
 from dlhmc.models.architecture import Architecture, Stage
+from dlhmc.models.architectures import ARCHITECTURES, built
 from dlhmc.names import Start
 from dlhmc.networks import NetworkFactory
-from dlhmc.plans.training import ObjectiveSettings, adam, annealings, built
 from dlhmc.run import training
 from dlhmc.run.describe import describe_target
 from dlhmc.run.settings import OptimiserSettings, TrainAmounts
-from dlhmc.settings import merged
+from dlhmc.spec.training import TrainingSettings, adam, annealings
 from dlhmc.targets import Target
-from dlhmc.theories import registry
 from dlhmc.training import Algorithm, LaterStage, Loss, Schedule
+from dlhmc.training.losses import loss_for
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -110,9 +110,9 @@ def train(
     if (tensorboard or wandb) and out is None:
         raise UserError("tensorboard and wandb write into the directory of the run: give out.")
     architecture: Architecture | None = None
-    kind = registry.architecture("dense")
+    kind = ARCHITECTURES["dense"]
     if isinstance(trajectory, Trajectory):
-        kinds = registry.architectures().values()
+        kinds = ARCHITECTURES.values()
         kind = next((found for found in kinds if found.builds(trajectory)), kind)
     elif trajectory is None or isinstance(trajectory, str):
         architecture = architecture_of(target, trajectory, None, {})
@@ -124,7 +124,7 @@ def train(
     stages = Architecture.stages(kind(), target) if architecture is None else architecture.stages(target)
     steps = defaults.steps * len(stages) if steps is None else steps
     couplings = _schedules(gamma, defaults.gamma_start, steps, stages)
-    function = loss if callable(loss) else registry.loss_for(target, loss, defaults.loss)[1].function
+    function = loss if callable(loss) else loss_for(target, loss, defaults.loss).function
     rate = defaults.learning_rate if learning_rate is None else learning_rate
     each = steps // len(stages)
     settings = OptimiserSettings(learning_rate=rate, rate_warmup=min(OptimiserSettings.rate_warmup, each // 2))
@@ -144,10 +144,10 @@ def train(
         wandb=wandb,
     )
     described = describe_target(target)
-    description = model.describe(architecture, {"name": described.pop("target")} | described)
+    description = model.describe(architecture, {"class": described.pop("target")} | described)
     table = {"objects": type(target).__name__, "trajectory": type(trajectory).__name__}
     options, console = shown(progress, devices, time_limit)
-    place = place_for(out, merged(table, amounts), resume=resume)
+    place = place_for(out, {**table, "run": dataclasses.asdict(amounts)}, resume=resume)
     run = functools.partial(training.train, algorithm, trajectory, amounts, description, place, console, options)
     work, code = run(silent=True, later=later)
     records = {
@@ -168,4 +168,4 @@ def _schedules(gamma: Schedule | float | None, default: float, steps: int, stage
     if isinstance(gamma, Schedule):
         return [gamma for _ in stages]
     first = default if gamma is None else float(gamma)
-    return list(annealings(stages, steps, first, ObjectiveSettings.anneal))
+    return list(annealings(stages, steps, first, TrainingSettings.anneal))

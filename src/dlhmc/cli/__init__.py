@@ -1,6 +1,5 @@
 """The command line. JAX is imported only by the commands that need it."""
 
-from dlhmc.cli.commands import commands
 from dlhmc.cli.entry import main, run
 
-__all__ = ["commands", "main", "run"]
+__all__ = ["main", "run"]

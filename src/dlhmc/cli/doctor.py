@@ -10,7 +10,9 @@ import jax
 from rich.console import Console
 from rich.table import Table
 
+from dlhmc.kernels import HMC
 from dlhmc.machine.sums import wrong_sums
+from dlhmc.models.model import Model
 from dlhmc.run.compilation import kept_in
 from dlhmc.run.directory import versions
 from dlhmc.testing import check_stationarity
@@ -26,10 +28,17 @@ def examine() -> dict[str, Any]:
     Where all of them do, samples made here can be trusted (`good`).
     """
     checks = []
-    kernels = [kernel for theory in registry.all_theories() for kernel in theory.checked_kernels().items()]
-    for name, make_kernel in kernels:
+    u1, su2 = (registry.theory(name).settings for name in ("u1", "su2"))
+    plane = u1(lattice=(4, 4), beta=2.0).build()  # type: ignore[call-arg]
+    matrices = su2(lattice=(4, 4), beta=4.0).build()  # type: ignore[call-arg]
+    kernels = {
+        "HMC": HMC(plane, 0.25, 4),
+        "a trained sampler": Model.open("u1-b2").kernel(plane),
+        "HMC of SU(2)": HMC(matrices, 0.25, 4),
+    }
+    for name, kernel in kernels.items():
         started = time.perf_counter()
-        result = check_stationarity(make_kernel(), steps=5, chains=2000, seed=1)
+        result = check_stationarity(kernel, steps=5, chains=2000, seed=1)
         found = {"name": name, "p_value": float(result.p_value), "seconds": time.perf_counter() - started}
         checks.append(found | {"exact": result.p_value > _P_VALUE})
     wrong = wrong_sums()

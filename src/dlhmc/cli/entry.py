@@ -5,13 +5,12 @@ import sys
 import traceback
 from typing import TextIO
 
-from dlhmc import __version__
-from dlhmc.cli.commands import commands
-from dlhmc.cli.options import Compiling
-from dlhmc.cli.parsing import advice, parse
+from dlhmc.cli.commands import COMMANDS
+from dlhmc.cli.parsing import find_leaf, overview, parse
 from dlhmc.errors import ExitCode, UserError
 
 _NO_MEMORY = "there is not enough memory: take fewer --chains or a smaller target; --dry-run tells what it needs"
+_LOST = "another process of the run has died; all end now, and 'dlhmc resume' goes on from the last checkpoint"
 
 
 def main() -> None:
@@ -37,17 +36,17 @@ def run(arguments: list[str]) -> int:
         sys.stdout.flush()
         return code
     except UserError as error:
-        _complain(error.on_command_line())
-        return ExitCode.BAD_INPUT
+        return _complain(error.on_command_line(), ExitCode.BAD_INPUT)
     except MemoryError:
-        _complain(_NO_MEMORY)
-        return ExitCode.BAD_INPUT
+        return _complain(_NO_MEMORY, ExitCode.BAD_INPUT)
     except BrokenPipeError:
         _give_up(sys.stdout)  # nothing more can be flushed
-        if not _runs(arguments):
+        if not arguments or COMMANDS[arguments[0]].group == "look" or {"-h", "--help", "--dry-run"} & {*arguments}:
             return ExitCode.OK
-        _complain("nobody reads the output any more, so this has ended; what was saved before is intact")
-        return ExitCode.UNREAD
+        said = "nobody reads the output any more, so this has ended; what was saved before is intact"
+        return _complain(said, ExitCode.UNREAD)
+    except KeyboardInterrupt:
+        return _complain("stopped at once; what was saved before is intact", ExitCode.INTERRUPTED)
     except Exception as error:
         if "jax" not in sys.modules:
             raise
@@ -55,37 +54,33 @@ def run(arguments: list[str]) -> int:
         from dlhmc.run.processes import lost_another
 
         if is_exhausted(error):
-            _complain(_NO_MEMORY)
-            return ExitCode.BAD_INPUT
-        if not lost_another(error):
-            raise
-        _complain(
-            "another process of the run has died; all end now, and 'dlhmc resume' goes on from the last checkpoint"
-        )
-        return ExitCode.LOST
-    except KeyboardInterrupt:
-        _complain("stopped at once; what was saved before is intact")
-        return ExitCode.INTERRUPTED
+            return _complain(_NO_MEMORY, ExitCode.BAD_INPUT)
+        if lost_another(error):
+            return _complain(_LOST, ExitCode.LOST)
+        raise
 
 
-def _complain(sentence: str) -> None:
+def _dispatch(arguments: list[str]) -> int:
+    if not arguments or arguments[0] in ("-h", "--help", "-V", "--version"):
+        sys.stdout.write(overview(COMMANDS, arguments))
+        return ExitCode.OK
+    leaf, rest = find_leaf(COMMANDS, arguments)
+    return ExitCode.OK if leaf is None else leaf.act(*parse(leaf, rest))
+
+
+def _complain(sentence: str, code: ExitCode) -> ExitCode:
     """To whom it may concern, if there is anyone."""
     try:
         sys.stderr.write(f"dlhmc{_which_process()}: {sentence}\n")
         sys.stderr.flush()
     except OSError:
         _give_up(sys.stderr)
+    return code
 
 
 def _give_up(stream: TextIO) -> None:
     """Send what is still to be written to nowhere."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-
-
-def _runs(arguments: list[str]) -> bool:
-    """Whether it is more than a look."""
-    command = commands().get(arguments[0]) if arguments else None
-    return command is not None and command.group != "look" and not {"-h", "--help", "--dry-run"} & set(arguments)
 
 
 def _which_process() -> str:
@@ -97,31 +92,3 @@ def _which_process() -> str:
     from dlhmc.run.processes import several
 
     return f" (process {jax.process_index()})" if several() else ""
-
-
-def _dispatch(arguments: list[str]) -> int:
-    if not arguments or arguments[0] in ("-h", "--help", "help"):
-        sys.stdout.write(_help())
-        return ExitCode.OK
-    if arguments[0] in ("-V", "--version"):
-        sys.stdout.write(f"dlhmc {__version__}\n")
-        return ExitCode.OK
-    name, rest = arguments[0], arguments[1:]
-    if name not in commands():
-        raise UserError(f"There is no command '{name}': {advice(name, commands(), 'dlhmc --help')}")
-    command = parse(name, commands()[name].options, rest)
-    if isinstance(command, Compiling):
-        command.set_cache()
-    return command()
-
-
-def _help() -> str:
-    lines = [
-        "usage: dlhmc COMMAND [OPTIONS]",
-        "Deep Learning Hamiltonian Monte Carlo for lattice gauge theory.",
-        "",
-    ]
-    for group in dict.fromkeys(command.group for command in commands().values()):
-        members = [(name, command) for name, command in commands().items() if command.group == group]
-        lines += [f"{group}:", *(f"  {name:<11}{command.purpose}" for name, command in members), ""]
-    return "\n".join([*lines, "'dlhmc COMMAND --help' lists the options of a command.", ""])

@@ -14,6 +14,7 @@ import numpy as np
 from rich.console import Console
 
 from dlhmc.comparison import table
+from dlhmc.comparison.competitors import Competitors
 from dlhmc.comparison.contestants import (
     TUNING_TRAJECTORIES,
     Contestant,
@@ -39,9 +40,7 @@ from dlhmc.run.engine import begin
 from dlhmc.run.interruption import Interruption, watch_signals
 from dlhmc.run.needs import find_needs, in_bytes, require_room, show_needs
 from dlhmc.run.progress import Display
-from dlhmc.settings import merged
 from dlhmc.targets import Target
-from dlhmc.theories.contract import Rivals
 
 KIND = "compare"
 RESULTS, HISTORIES = "results.json", "histories"
@@ -53,11 +52,12 @@ def compare(
     target: Target,
     settings: CompareSettings,
     given: Sequence[Contestant],
-    rivals: Rivals,
+    rivals: Competitors,
     tuned: Sequence[Tuned],
     place: Place | None,
     console: Console,
     options: ExecutionOptions = PLAIN,
+    described: Mapping[str, Any] | None = None,
 ) -> tuple[Results, ExitCode]:
     """Race HMC of the grid, `rivals`, others yet to be `tuned` and those `given`, in the precision that JAX is set to.
 
@@ -65,6 +65,7 @@ def compare(
     is so far is the result; the code tells. Of the options those count that are about what is shown.
     """
     require_room(target, settings.chains)
+    rivals.groups(target)  # refuses what makes no sense for the target
     draws = target.exact_draws()
     exact = [exact_contestant(target, draws)] if settings.exact and draws is not None else []
     if not target.known.slow(target).keys() & set(scalars(target)):
@@ -89,7 +90,13 @@ def compare(
         with display.running(0):
             seconds = race(runners, settings.precision, settings.budget, display, interruption)
         results = evaluate(
-            target, runners, settings, seconds, exact_starts=draws is not None, interrupted=bool(interruption)
+            described or describe.describe_target(target),
+            target,
+            runners,
+            settings,
+            seconds,
+            exact_starts=draws is not None,
+            interrupted=bool(interruption),
         )
         if place is not None:
             results = _write(results, runners, place.path)
@@ -100,13 +107,14 @@ def estimate(
     target: Target,
     settings: CompareSettings,
     given: Sequence[Contestant],
-    rivals: Rivals,
+    rivals: Competitors,
     others: Sequence[Tuned],
     console: Console,
 ) -> None:
     """Print what a comparison would take, from one HMC of its grid: memory, and the time to prepare it."""
     require_room(target, settings.chains)
-    tuned = len(list(grid(settings, rivals.forms(target)))) + sum(group.number for group in (rivals, *others))
+    groups = (*rivals.groups(target), *others)
+    tuned = len(list(grid(settings, rivals.forms(target)))) + sum(group.number for group in groups)
     samplers = tuned + len(given) + (settings.exact and target.exact_draws() is not None)
     kernel = HMC(target, settings.lengths[0] / _GUESSED_STEPS, _GUESSED_STEPS)
     start = begin(kernel, None, integer(settings.seed, np.uint32), "hot", settings.chains)
@@ -123,7 +131,7 @@ def estimate(
 def _line_up(
     target: Target,
     settings: CompareSettings,
-    rivals: Rivals,
+    rivals: Competitors,
     more: Sequence[Tuned],
     others: Sequence[Contestant],
     start: Callable[[int], Field],
@@ -131,7 +139,7 @@ def _line_up(
     interruption: Interruption,
 ) -> list[Runner]:
     """All samplers, tuned and compiled; each has random numbers and starts in equilibrium of its own."""
-    forms, groups = rivals.forms(target), (rivals, *more)
+    forms, groups = rivals.forms(target), (*rivals.groups(target), *more)
     points = list(grid(settings, forms))
     tuned = len(points) + sum(group.number for group in groups)
     seeds = np.random.SeedSequence(settings.seed).generate_state(2 * tuned + len(others)).tolist()
@@ -162,15 +170,16 @@ def _line_up(
 
 
 def settings_of_objects(
-    target: Target, kernels: Mapping[str, Kernel], settings: CompareSettings, rivals: Rivals
+    target: Target, kernels: Mapping[str, Kernel], settings: CompareSettings, rivals: Competitors
 ) -> dict[str, Any]:
     """What config.toml says of a comparison of objects made in Python."""
-    return merged(
-        {"target": describe.describe_target(target)["target"], "kernels": list(kernels)},
-        rivals,
-        settings,
-        {"objects": type(target).__name__},
-    )
+    return {
+        "target": describe.describe_target(target),
+        "kernels": list(kernels),
+        "competitors": dataclasses.asdict(rivals),
+        "compare": dataclasses.asdict(settings),
+        "objects": type(target).__name__,
+    }
 
 
 def open_results(path: Path) -> Results:

@@ -12,7 +12,6 @@ from dlhmc.comparison.contestants import Kind
 from dlhmc.comparison.race import Runner, relative_pace
 from dlhmc.comparison.settings import CompareSettings
 from dlhmc.errors import UserError
-from dlhmc.run.describe import describe_target
 from dlhmc.run.summary import compared, time_entry
 from dlhmc.settings import converted
 from dlhmc.statistics import Estimate, integrated_autocorrelation_time, mean_and_error, split_rhat
@@ -209,6 +208,7 @@ def cheapest(entries: Iterable[Entry], kind: str, cost: Callable[[Entry], Quanti
 
 
 def evaluate(
+    described: Mapping[str, Any],
     target: Target,
     runners: Sequence[Runner],
     settings: CompareSettings,
@@ -236,7 +236,7 @@ def evaluate(
             for entry, runner in zip(entries, ran, strict=True)
         ]
     return Results(
-        describe_target(target),
+        described,
         settings.chains,
         settings.precision,
         seconds,

@@ -1,13 +1,13 @@
 """What a comparison is told, whatever the theory. Free of heavy imports."""
 
 import dataclasses
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from msgspec import Meta
 
 from dlhmc.errors import Setting, UserError
 from dlhmc.names import Scheme
-from dlhmc.settings import Advanced, Count, HowMuch, OfMachine, Positive, Probability, Seed, Settings
+from dlhmc.settings import Advanced, Count, Positive, Probability, Seed, Settings
 
 Lengths = Annotated[tuple[Positive, ...], Meta(min_length=1)]
 
@@ -15,8 +15,6 @@ Lengths = Annotated[tuple[Positive, ...], Meta(min_length=1)]
 @dataclasses.dataclass(frozen=True)
 class CompareSettings(Settings):
     """The samplers to compare, and how precisely."""
-
-    section: ClassVar[str] = "sampler"
 
     integrators: Annotated[tuple[Scheme, ...], Meta(min_length=1)] = ("leapfrog", "omelyan")
     """integrators of HMC"""
@@ -30,15 +28,15 @@ class CompareSettings(Settings):
     """steps of a fast part of the force for each of a slow one, points of the grid; one that suits if not given"""
     exact: Advanced[bool] = True
     """compare with independent exact configurations, where the target has them"""
-    chains: HowMuch[Annotated[int, Meta(ge=2, le=10**7)]] = 128
+    chains: Annotated[int, Meta(ge=2, le=10**7)] = 128
     """Markov chains side by side, each from a start in equilibrium"""
-    precision: HowMuch[Probability] = 0.1
+    precision: Probability = 0.1
     """relative error of τ_int at which a sampler has been measured"""
-    budget: HowMuch[Positive] = 300.0
+    budget: Positive = 300.0
     """seconds after which the race ends, measured or not; compiling and tuning come before"""
-    seed: HowMuch[Seed] = 1
+    seed: Seed = 1
     """root of all random numbers"""
-    float64: OfMachine[bool] = False
+    float64: bool = False
     """double precision"""
 
     def __post_init__(self) -> None:

@@ -1,4 +1,4 @@
-"""What an architecture is: settings from which the layers of a trajectory are built. Free of heavy imports."""
+"""What an architecture is: the table [network], from which the layers of a trajectory are built. No heavy imports."""
 
 import dataclasses
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, Self
@@ -29,8 +29,6 @@ class TrainingDefaults(NamedTuple):
 class Architecture(Settings):
     """Base class: one for each kind of layers, with all that is to be said about them."""
 
-    section: ClassVar[str] = "sampler"
-
     #: what `--network` calls it
     name: ClassVar[str]
     #: in a few words
@@ -42,9 +40,13 @@ class Architecture(Settings):
     only_before_training: ClassVar[tuple[str, ...]] = ("step_size",)
 
     leapfrog_steps: Layers = 10
-    """leapfrog layers in a trajectory, each with parameters of its own"""
+    """leapfrog layers in a trajectory"""
     step_size: Positive | None = None
-    """size of all steps before training; what suits the target if not given"""
+    """size of all steps before training, else what suits"""
+
+    def to_table(self) -> dict[str, Any]:
+        """The name of the layers, and all settings."""
+        return {"name": self.name} | dataclasses.asdict(self)
 
     @classmethod
     def suits(cls, target: "Target") -> bool:

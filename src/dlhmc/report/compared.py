@@ -14,12 +14,12 @@ from dlhmc.comparison.table import shown
 from dlhmc.errors import UserError
 from dlhmc.files import Archive, fingerprint
 from dlhmc.models.architecture import Architecture
+from dlhmc.models.architectures import ARCHITECTURES
 from dlhmc.report.curves import Curve
 from dlhmc.run.describe import known_theory, symbol, target_in_words
-from dlhmc.settings import picked
+from dlhmc.settings import build, fields_of
 from dlhmc.targets import Target
-from dlhmc.theories import registry
-from dlhmc.theories.contract import Theory
+from dlhmc.theories.contract import TargetSettings, Theory
 
 Cost = Callable[[Entry], Quantity]
 _KINDS = ("hmc", "model", "move", "exact")
@@ -45,7 +45,11 @@ class ComparedRun:
     @functools.cached_property
     def target(self) -> Target | None:
         """The target, where its theory can build it."""
-        return None if self.theory is None else picked(self.theory.settings, self.results.target).build()
+        return None if self.theory is None else self._settings(self.theory).build()
+
+    def _settings(self, theory: Theory) -> TargetSettings:
+        names = {field.name for field in fields_of(theory.settings)}
+        return build(theory.settings, {k: v for k, v in self.results.target.items() if k in names}, str(self.path))
 
     @property
     def where(self) -> str:
@@ -97,7 +101,7 @@ def group_of(entry: Entry) -> str:
     if entry.model is None:
         by_integrator = entry.kind in ("hmc", "move") and entry.integrator is not None
         return "HMC" + "".join(entry.name.partition(" + ")[1:]) if by_integrator else entry.name
-    known = registry.architectures().get(entry.network or "", Architecture)
+    known = ARCHITECTURES.get(entry.network or "", Architecture)
     return f"{known.words} in turn with HMC" if entry.integrator else f"{known.words}, {entry.leapfrog_steps} layers"
 
 

@@ -6,18 +6,16 @@ from typing import Any, NamedTuple
 
 import matplotlib as mpl
 
-from dlhmc.plans.training import TrainPlan
 from dlhmc.report.page import Picture
 from dlhmc.report.plots import add_legend, mathtext, panels
 from dlhmc.run import metrics
 from dlhmc.run.checkpoint import Checkpoints
-from dlhmc.run.describe import symbol
 from dlhmc.run.directory import is_of_objects, open_run, require_newest
 from dlhmc.run.settings import TrainAmounts
-from dlhmc.settings import converted, picked
-from dlhmc.theories import registry
+from dlhmc.settings import build, converted
+from dlhmc.spec.training import TrainSpec
 
-#: what is shown if it changes; couplings, too
+#: what is shown if it changes
 _CURVES = {"loss": "loss L", "acceptance": "acceptance A", "tunnelling_rate": "tunnelling rate", "gamma": "γ_{t}"}
 
 
@@ -27,27 +25,31 @@ class Training(NamedTuple):
     path: Path
     table: dict[str, Any]
     #: None for objects that were made in Python
-    plan: TrainPlan | None
+    spec: TrainSpec | None
+    loss: str
     rows: list[dict[str, float]]
 
     @classmethod
     def open(cls, path: Path) -> "Training":
         """Finished or not."""
         directory, table = open_run("train", path)
-        plan = None if is_of_objects(table) else TrainPlan.from_table(table, str(directory.config))
-        total = (picked(TrainAmounts, table) if plan is None else plan.amounts).total
+        spec = None if is_of_objects(table) else TrainSpec.of({}, table, str(directory.config))
+        amounts, loss = build(TrainAmounts, table["run"], str(directory.config)), "a loss of one's own"
+        if spec is not None:
+            settled = spec.settle(spec.target.build())
+            amounts, loss = settled.amounts, settled.loss.meaning
         checkpoints = Checkpoints(directory.checkpoints, read_only=True)
         step, notes = checkpoints.newest_notes()
-        require_newest(path, checkpoints.passed_over or directory.what_is_lost(step, total))
+        require_newest(path, checkpoints.passed_over or directory.what_is_lost(step, amounts.total))
         curve = converted(notes.get("curve", []), list[dict[str, float]], f"The checkpoint of {path}")
-        return cls(path, table, plan, curve or metrics.read(directory.metrics, step))
+        return cls(path, table, spec, loss, curve or metrics.read(directory.metrics, step))
 
     @property
     def what(self) -> str:
         """What was trained: runs alike are shown together."""
-        if self.plan is None:
+        if self.spec is None:
             return str(self.table.get("trajectory", "layers made in Python"))
-        kind, theory = self.plan.architecture, self.plan.theory
+        kind, theory = self.spec.network, self.spec.theory
         return f"{kind.words}, {kind.leapfrog_steps} layers, {theory.title or theory.name}"
 
 
@@ -60,9 +62,7 @@ def training_pictures(paths: Sequence[Path]) -> list[Picture | str]:
 
 
 def _picture(what: str, trainings: Sequence[Training]) -> Picture | str:
-    plan = trainings[0].plan
-    labels = {"gamma": f"{symbol(plan.theory if plan else None, 'gamma')}_{{t}}"} | _CURVES
-    values = {name: {row[name] for one in trainings for row in one.rows if name in row} for name in (*_CURVES, *labels)}
+    values = {name: {row[name] for one in trainings for row in one.rows if name in row} for name in _CURVES}
     names = [name for name, found in values.items() if len(found) > 1]
     if not names:
         return f"Training of {what}: there is nothing to draw yet."
@@ -74,10 +74,9 @@ def _picture(what: str, trainings: Sequence[Training]) -> Picture | str:
             style = {"color": colours[number], "linestyle": ("-", "--", ":")[number % 3], "linewidth": 1.1}
             x, y = [row["step"] for row in rows], [row[name] for row in rows]
             axis.plot(x, y, label=mathtext(one.path.resolve().name), **style)
-        axis.set(xscale="log", xlabel="training step", ylabel=mathtext(labels[name]))
+        axis.set(xscale="log", xlabel="training step", ylabel=mathtext(_CURVES[name]))
     add_legend(figure)
-    losses = {str(one.table.get("loss")): None for one in trainings}
-    meanings = [known.meaning if (known := registry.losses().get(name)) else "a loss of one's own" for name in losses]
+    meanings = dict.fromkeys(one.loss for one in trainings)
     caption = (
         f"L = {'; '.join(meanings)}, averaged over the batch; A is the probability that a proposal is accepted. Later "
         "points are averages over the steps since the one before."

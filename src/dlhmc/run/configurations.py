@@ -89,11 +89,10 @@ def start_from_file(path: Path, target: Target, chains: int) -> Given:
         raise UserError(
             f"{path} is far larger than a configuration of the target, which has {list(target.geometry.shape)} numbers."
         )
-    settings, (theory, x) = registry.read_configuration(path, form)
-    known = registry.describe(target)
-    if x.shape != target.geometry.shape or (known is not None and known[0] != theory):
-        wanted = "another target" if known is None else registry.told_by(*known)
-        raise UserError(f"{path} holds a configuration of {registry.told_by(theory, settings)}, and not of {wanted}.")
+    settings, (_, x) = registry.read_configuration(path, form)
+    if x.shape != target.geometry.shape:
+        its = list(target.geometry.shape)
+        raise UserError(f"{path} holds a configuration of {registry.told_by(settings)}, and not of the shape {its}.")
     return start_from(x, target, chains)
 
 

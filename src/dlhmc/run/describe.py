@@ -11,24 +11,19 @@ import numpy as np
 
 from dlhmc.kernels import Kernel
 from dlhmc.numerics.leaves import by_name
-from dlhmc.settings import advanced_defaults
+from dlhmc.settings import fields_of
 from dlhmc.targets import Target
 from dlhmc.theories import registry
 from dlhmc.theories.contract import Theory
 
 
 def describe_target(target: Target) -> dict[str, Any]:
-    """A target by its theory and settings; one of one's own by its actions and whatever is one number.
+    """A target that was made in Python, by its actions and whatever is one number.
 
     >>> from dlhmc import Funnel
     >>> describe_target(Funnel(dim=7))
     {'target': 'FunnelDensity', 'elements': [7], 'dim': 7, 'sigma': 3.0}
     """
-    known = registry.describe(target)
-    if known is not None:
-        name, settings = known
-        table = dataclasses.asdict(settings)
-        return {"target": name} | {key: list(part) if isinstance(part, tuple) else part for key, part in table.items()}
     numbers = _numbers(target if len(target.actions) > 1 else target.actions[0])
     if numbers.get("gamma") == 1.0:
         del numbers["gamma"]
@@ -40,9 +35,9 @@ def name_of(target: Target) -> str:
     return " + ".join(type(action).__name__ for action in target.actions)
 
 
-def describe_kernel(kernel: Kernel) -> dict[str, Any]:
-    """The kernel and its target."""
-    return kernel.describe() | describe_target(kernel.target)
+def describe_kernel(kernel: Kernel, target: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """The kernel and its target, which a specification may have described already."""
+    return {**kernel.describe(), **(target or describe_target(kernel.target))}
 
 
 def target_in_words(described: Mapping[str, Any]) -> str:
@@ -68,9 +63,8 @@ def ordinary(described: Mapping[str, Any]) -> dict[str, Any]:
     theory = known_theory(described)
     defaults = {}
     if theory is not None:
-        fields = dataclasses.fields(theory.settings)
-        defaults = {field.name: field.default for field in fields if isinstance(field.default, str)}
-        defaults |= advanced_defaults(theory.settings)
+        fields = fields_of(theory.settings)
+        defaults = {one.name: one.default for one in fields if isinstance(one.default, str) or one.listed.advanced}
     return {key: value for key, value in described.items() if key not in defaults or value != defaults[key]}
 
 

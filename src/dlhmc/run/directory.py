@@ -106,10 +106,21 @@ def new_run(kind: str, settings: Mapping[str, Any], path: Path, checksum: int | 
             held.enter_context(directory.locked())
             directory.refuse_if_taken()  # by a process that was quicker
             devices = [f"{device.platform}: {device.device_kind}" for device in jax.devices()]
-            write_json(directory.manifest, manifest(kind, settings["seed"], devices, checksum))
+            write_json(directory.manifest, manifest(kind, _flat(settings)["seed"], devices, checksum))
             write_whole(directory.config, to_toml(settings).encode())  # last: with it the run has begun
         processes.barrier("directory")
         yield directory
+
+
+def _flat(tables: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of all tables by name; on what a run is done is none of its settings."""
+    found: dict[str, Any] = {}
+    for name, table in tables.items():
+        if isinstance(table, Mapping) and name != "machine":
+            found |= {name if key == "name" else key: value for key, value in table.items()}
+        elif name != "machine":
+            found[name] = table
+    return found
 
 
 @contextmanager
@@ -134,7 +145,7 @@ def run_directory(kind: str, place: Place, checksum: int) -> Iterator[RunDirecto
             yield directory
         return
     with old_run(kind, path) as (directory, before):
-        now = tomllib.loads(to_toml(settings))
+        now, before = _flat(tomllib.loads(to_toml(settings))), _flat(before)
         changed = sorted(name for name in now.keys() | before.keys() if now.get(name) != before.get(name))
         for name in changed:
             if name not in _MAY_GROW:

@@ -47,7 +47,7 @@ def write_configurations(data: xr.Dataset, folder: Path, format: str, run: str) 
     if format not in all_formats:
         raise UserError(f"{Setting('format')} is {format!r}, but must be one of {', '.join(all_formats)}.")
     theory = known_theory({str(name): value for name, value in data.attrs.items()})
-    form = None if theory is None else theory.formats().get(format)
+    form = all_formats[format] if theory is not None and "files" in theory.abilities else None
     if form is None:
         target = data.attrs.get("target")
         raise UserError(f"The format {format} cannot hold configurations of the target {target}.")

@@ -22,7 +22,7 @@ from dlhmc.run.describe import describe_target
 from dlhmc.run.directory import versions
 from dlhmc.run.samples import Measurements, variable
 from dlhmc.run.summary import Quantities
-from dlhmc.settings import hints_of
+from dlhmc.settings import fields_of
 from dlhmc.targets import Target
 from dlhmc.targets.contract import Observables, Observed
 from dlhmc.theories import registry
@@ -45,10 +45,12 @@ def measure(configurations: Any, target: Target, occasional: Occasional = NONE) 
     >>> print(found.mean("squared_norm"))
     2.97(7)
     """
-    return _measure(configurations, target, (), occasional)
+    return _measure(configurations, target, describe_target(target), (), occasional)
 
 
-def _measure(configurations: Any, target: Target, unknown: Sequence[str], occasional: Occasional) -> Measurements:
+def _measure(
+    configurations: Any, target: Target, described: Mapping[str, Any], unknown: Sequence[str], occasional: Occasional
+) -> Measurements:
     """The same where some settings of the target are not known, which no observable depends on."""
     shape, wanted = np.shape(configurations), target.geometry.shape
     extra = len(shape) - len(wanted)
@@ -75,7 +77,7 @@ def _measure(configurations: Any, target: Target, unknown: Sequence[str], occasi
         variables[name] = variable(
             name, np.moveaxis(values.reshape(*values.shape[:-1], chains, rows), (-2, -1), (0, 1))
         )
-    what = {"kernel": "configurations"} | describe_target(target)
+    what = {"kernel": "configurations", **described}
     one = jax.ShapeDtypeStruct((*wanted, 1), target.geometry.dtype(jnp.result_type(float)))
     quantities = Quantities.of(target, occasional={} if more is None else eqx.filter_eval_shape(more, one))
     if unknown:
@@ -120,7 +122,7 @@ class _Files:
     def _same(self, path: Path) -> NDArray[Any]:
         settings, (theory, x) = self._read(path)
         if theory != self.theory or x.shape != self.shape[1:]:
-            found, first = registry.told_by(theory, settings), registry.told_by(self.theory, self.settings)
+            found, first = registry.told_by(settings), registry.told_by(self.settings)
             raise UserError(f"{path} is of {found}, but {self._paths[0]} of {first}: measure them one after the other.")
         return x
 
@@ -134,25 +136,26 @@ def measure_files(
     """
     files = _Files(paths)
     if theory not in (None, files.theory):
-        raise UserError(f"{paths[0]} is of {registry.told_by(files.theory, files.settings)}, not of {theory}.")
+        raise UserError(f"{paths[0]} is of {registry.told_by(files.settings)}, not of {theory}.")
     settings = dataclasses.replace(files.settings, **given)
-    unknown = hints_of(type(settings)).keys() - given.keys() - {*settings.told_by_shape}
-    return _measure(files, settings.build(), sorted(unknown), occasional)
+    unknown = {field.name for field in fields_of(type(settings))} - given.keys() - {*settings.told_by_shape}
+    return _measure(files, settings.build(), settings.describe(), sorted(unknown), occasional)
 
 
 def measure_file(
     path: Path,
-    target_of: Callable[[tuple[int, ...]], Target],
+    settings_of: Callable[[tuple[int, ...]], TargetSettings],
     dataset: str | None = None,
     occasional: Occasional = NONE,
 ) -> Measurements:
     """The same for configurations in a file, whose shape tells the target; or a `UserError` that there is none."""
-    with _opened(path, target_of, dataset) as array:
-        return measure(array, target_of(array.shape), occasional)
+    with _opened(path, settings_of, dataset) as array:
+        settings = settings_of(array.shape)
+        return _measure(array, settings.build(), settings.describe(), (), occasional)
 
 
 @contextmanager
-def _opened(path: Path, target_of: Callable[[tuple[int, ...]], Target], dataset: str | None) -> Iterator[Any]:
+def _opened(path: Path, settings_of: Callable[[tuple[int, ...]], TargetSettings], dataset: str | None) -> Iterator[Any]:
     """An array that is read piece by piece."""
     if not path.is_file():
         raise UserError(f"There is no file {path}.")
@@ -160,7 +163,7 @@ def _opened(path: Path, target_of: Callable[[tuple[int, ...]], Target], dataset:
         yield load_array(path)
     elif path.suffix in (".h5", ".hdf5", ".nc"):
         with _hdf5(path) as file:
-            yield _find(file, path, target_of, dataset)
+            yield _find(file, path, settings_of, dataset)
     else:
         known = ", ".join(form.title for form in registry.formats().values())
         raise UserError(f"{path} has no known format: give an .npy or an HDF5 file (.h5, .hdf5, .nc), or {known}.")
@@ -174,14 +177,14 @@ def _hdf5(path: Path) -> Any:
         raise UserError(f"{path} is no HDF5 file: {error}.") from None
 
 
-def _find(file: Any, path: Path, target_of: Callable[[tuple[int, ...]], Target], name: str | None) -> Any:
+def _find(file: Any, path: Path, settings_of: Callable[[tuple[int, ...]], TargetSettings], name: str | None) -> Any:
     """The array of that name, or the only one that could hold configurations."""
     import h5py
 
     found: list[str] = []
     file.visititems(lambda key, item: found.append(key) if isinstance(item, h5py.Dataset) else None)
     if name is None:
-        fitting = [key for key in found if _fits(file[key].shape, target_of)]
+        fitting = [key for key in found if _fits(file[key].shape, settings_of)]
         if len(fitting) != 1:
             names = ", ".join(found) or "none"
             raise UserError(
@@ -194,9 +197,9 @@ def _find(file: Any, path: Path, target_of: Callable[[tuple[int, ...]], Target],
     return file[name]
 
 
-def _fits(shape: tuple[int, ...], target_of: Callable[[tuple[int, ...]], Target]) -> bool:
+def _fits(shape: tuple[int, ...], settings_of: Callable[[tuple[int, ...]], TargetSettings]) -> bool:
     try:
-        target_of(shape)
+        settings_of(shape)
     except UserError:
         return False
     return True

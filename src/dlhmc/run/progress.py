@@ -1,7 +1,6 @@
 """What a person sees while a run goes on: one live line in a terminal, plain lines elsewhere."""
 
 import html
-import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -12,7 +11,6 @@ from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from dlhmc.errors import UserError
 from dlhmc.run.sink import Sink
 
 _SECONDS_BETWEEN_LINES = 5.0
@@ -122,19 +120,6 @@ def wrap_facts(facts: str, width: int) -> str:
         else:
             lines.append(fact)
     return "\n".join(lines)
-
-
-def parse_duration(text: str) -> float:
-    """What a person wrote, in seconds.
-
-    >>> parse_duration("55m"), parse_duration("1h30m"), parse_duration("90")
-    (3300.0, 5400.0, 90.0)
-    """
-    number = r"(\d+(?:\.\d+)?)"
-    parts = re.fullmatch(f"(?:{number}h)?(?:{number}m)?(?:{number}s?)?", text)
-    if not text or parts is None:
-        raise UserError(f"'{text}' is no duration: write it like 55m, 1h30m or 90s.")
-    return sum(float(part) * unit for part, unit in zip(parts.groups(), (3600, 60, 1), strict=True) if part)
 
 
 def format_duration(seconds: float) -> str:

@@ -37,7 +37,7 @@ from dlhmc.run.settings import SampleAmounts
 from dlhmc.run.show import show, show_alarms
 from dlhmc.run.sink import Saved
 from dlhmc.run.summary import Measured, Quantities
-from dlhmc.settings import converted, picked
+from dlhmc.settings import build, converted
 from dlhmc.targets.contract import ExactDraws, Target
 from dlhmc.targets.temperature import TEMPERATURE
 
@@ -58,7 +58,7 @@ class Sampler(NamedTuple):
     notes: Mapping[str, Any] = types.MappingProxyType({})
     #: makes the first configurations, where they are given; not before JAX knows its devices
     start: Callable[[], Given] | None = None
-    #: what runs, in words and numbers; if not given, what the objects tell
+    #: the target in words and numbers; if not given, what the object tells
     what: Mapping[str, Any] | None = None
 
     @property
@@ -174,7 +174,7 @@ class _Notes(TypedDict):
 def open_measured(path: Path) -> tuple[Measured, int, list[str]]:
     """The measurements of a run directory, how many there are to be, and what is wrong with newer checkpoints."""
     directory, settings = open_run("sample", path)
-    amounts = picked(SampleAmounts, settings)
+    amounts = build(SampleAmounts, settings.get("run", {}), str(directory.config))
     history = OnDisk.open(directory.history, "r")
     checkpoints = Checkpoints(directory.checkpoints, read_only=True)
     step, notes = checkpoints.newest_notes(functools.partial(_require_history, amounts, history))
@@ -327,7 +327,7 @@ class Sampling(Work):
         kernel, amounts, measured = self.sampler.kernel, self._amounts, self.sampler.measured
         occasional = [name for name in self.carry.held if name not in TEMPERATURE]
         diagnostics = self.rows().keys() - {*self._observables, *measured.always, *occasional}
-        what = describe_kernel(kernel) if self.sampler.what is None else dict(self.sampler.what)
+        what = describe_kernel(kernel, self.sampler.what)
         return what | {
             "leapfrog_steps": kernel.leapfrog_steps,
             "start": self.sampler.starts_from(amounts),

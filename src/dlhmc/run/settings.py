@@ -5,29 +5,27 @@ Free of heavy imports.
 
 import dataclasses
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import Self
 
 from dlhmc.errors import Setting, UserError
 from dlhmc.names import STARTS, RateSchedule, Start
-from dlhmc.settings import Advanced, Amount, Chains, Count, OfMachine, Positive, Probability, Seed, Settings
+from dlhmc.settings import Advanced, Amount, Chains, Count, Positive, Probability, Seed, Settings
 
 
 @dataclasses.dataclass(frozen=True)
 class SampleAmounts(Settings):
     """All that determines the numbers of a sampling run beside its kernel."""
 
-    section: ClassVar[str] = "how much"
-
     chains: Chains = 128
     """Markov chains side by side"""
     trajectories: Count = 10_000
-    """trajectories measured in each chain, after the warm-up"""
+    """trajectories measured in each chain"""
     warmup: Amount = 500
-    """trajectories before the first measurement, during which the step size is tuned"""
+    """trajectories before, in which the step is tuned"""
     seed: Seed = 1
     """root of all random numbers"""
     start: Start | str | None = None
-    """first configurations: exact, near (equilibrium), hot, cold, a file; by default exact, else hot (models: near)"""
+    """exact, near (equilibrium), hot, cold or a file; else the best that the target has"""
     target_acceptance: Advanced[Probability | None] = None
     """acceptance the step size is tuned to; what suits the target if not given"""
     measure_every: Advanced[Count] = 10
@@ -35,10 +33,10 @@ class SampleAmounts(Settings):
     temperature_every: Advanced[Amount] = 100
     """trajectories between two measurements of the configurational temperature, 1 for smooth actions; 0 for none"""
     keep_configurations: Amount = 0
-    """configurations of each chain to keep, evenly spaced; otherwise observables only"""
-    float64: OfMachine[bool] = False
+    """configurations of each chain to keep"""
+    float64: bool = False
     """double precision"""
-    chunk: OfMachine[Advanced[Count | None]] = None
+    chunk: Advanced[Count | None] = None
     """trajectories between two checkpoints; adapted to about a second if not given"""
 
     def __post_init__(self) -> None:
@@ -47,6 +45,9 @@ class SampleAmounts(Settings):
         fine = self.keep_configurations <= self.trajectories
         self.require(fine, "keep_configurations", "from 0 to the number of trajectories")
         if self.start_file is not None:
+            if not self.start_file.exists():
+                names = ", ".join(STARTS)
+                raise UserError(f"There is no file {self.start}: {Setting('start')} is one of {names}, or a file.")
             # By a name that means the same in every directory.
             object.__setattr__(self, "start", str(self.start_file.absolute()))
 
@@ -73,25 +74,23 @@ class SampleAmounts(Settings):
 class TrainAmounts(Settings):
     """All that determines the numbers of a training run beside the algorithm and the layers."""
 
-    section: ClassVar[str] = "how much"
-
     chains: Chains = 64
     """Markov chains in a batch"""
     steps: Count | None = None
-    """training steps; what suits the layers if not given"""
+    """training steps, else what suits the layers"""
     seed: Seed = 1
     """root of all random numbers"""
     burn_in: Advanced[Amount] = 100
     """trajectories before training, at the first couplings"""
     start: Advanced[Start | None] = None
     """first configurations: exact draws, hot, cold or near equilibrium; the best that the target has, if not given"""
-    float64: OfMachine[bool] = False
+    float64: bool = False
     """double precision"""
-    chunk: OfMachine[Advanced[Count | None]] = None
+    chunk: Advanced[Count | None] = None
     """steps between two checkpoints; adapted to about a second if not given"""
-    tensorboard: OfMachine[Advanced[bool]] = False
+    tensorboard: Advanced[bool] = False
     """also write TensorBoard files, into the folder tensorboard of the run"""
-    wandb: OfMachine[Advanced[bool]] = False
+    wandb: Advanced[bool] = False
     """also write the metrics for Weights & Biases: offline, unless WANDB_MODE says otherwise"""
 
     @property
@@ -115,10 +114,8 @@ def stage_ends(steps: int, stages: int) -> list[int]:
 class OptimiserSettings(Settings):
     """Adam, and how its learning rate changes."""
 
-    section: ClassVar[str] = "training"
-
     learning_rate: Positive | None = None
-    """largest learning rate of Adam; what suits the layers if not given"""
+    """largest learning rate of Adam, else what suits"""
     rate_schedule: Advanced[RateSchedule] = "cosine"
     """how the learning rate goes on after its warm-up"""
     rate_warmup: Advanced[Amount] = 50

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dlhmc.errors import UserError
-from dlhmc.run.describe import known_theory, ordinary
+from dlhmc.run.describe import ordinary
 from dlhmc.run.history import History, diagnostics_of
 from dlhmc.run.precision import Precision
 from dlhmc.settings import converted
@@ -31,6 +31,7 @@ from dlhmc.statistics import (
 from dlhmc.statistics.uncertainty import FEWEST_SECTOR_CHANGES, LARGEST_RHAT, ChainEstimate
 from dlhmc.targets.contract import Moment, Target
 from dlhmc.targets.temperature import SLOPE, TEMPERATURE
+from dlhmc.theories.derived import derive, warn
 
 # A larger share of proposals that are not finite means that something is wrong with the run.
 MOST_NONFINITE = 0.01
@@ -203,8 +204,8 @@ class Measured:
             summary |= self._of_run(taus)
         summary["warnings"] += _unconverged(summary, quantities)
         summary |= self._derived()
-        if self.seconds is not None and (theory := known_theory(self.attributes)) is not None:
-            summary["warnings"] += theory.warnings(histories)
+        if self.seconds is not None:
+            summary["warnings"] += warn(histories)
         return summary
 
     def alarms(self) -> list[str]:
@@ -291,11 +292,10 @@ class Measured:
         )
 
     def _derived(self) -> dict[str, Any]:
-        """What the theory derives from several observables, where it does."""
-        theory = known_theory(self.attributes)
+        """What follows from several observables."""
         try:
             notes = json.loads(self.attributes.get("notes", "{}"))
-            found = {} if theory is None else theory.derived(self.histories, notes)
+            found = derive(self.histories, notes)
         except (TypeError, ValueError, KeyError, RecursionError) as error:
             raise UserError(f"The history does not say how to read its measurements ({error}).") from None
         figures = {name: {"mean": e.value, "error": finite(e.error)} for name, e in found.items()}

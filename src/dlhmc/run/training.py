@@ -462,6 +462,7 @@ class Training(Work):
         console.out(f"{self.words()}  in {self.seconds:.0f} s", highlight=False)
         show_warnings(warnings, console)
         if path is not None:
+            theory = self._description.get("target", {}).get("name", "THEORY")
             console.out(f"trained model in {path.parent}; sample with", highlight=False)
-            console.out(f"  dlhmc sample --model {path.parent}", highlight=False)
+            console.out(f"  dlhmc sample {theory} --model {path.parent}", highlight=False)
         return ExitCode.OK

@@ -1,7 +1,6 @@
 """A study from start to end, part by part; what is done stays done."""
 
 import shutil
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +10,6 @@ from dlhmc import tables
 from dlhmc.comparison import command as comparing
 from dlhmc.comparison.command import RESULTS
 from dlhmc.errors import ExitCode, UserError
-from dlhmc.plans.comparing import ComparePlan
-from dlhmc.plans.training import TrainPlan
 from dlhmc.report.command import report
 from dlhmc.report.compared import ComparedRun, Family, headline
 from dlhmc.report.costs import cost_table
@@ -22,22 +19,24 @@ from dlhmc.run import processes
 from dlhmc.run.directory import RunDirectory, new_run, old_run, open_run
 from dlhmc.run.driver import PLAIN, ExecutionOptions
 from dlhmc.run.progress import format_duration
-from dlhmc.studies.study import Part, Study, StudyPlan
+from dlhmc.spec.comparing import CompareSpec
+from dlhmc.spec.training import TrainSpec
+from dlhmc.studies.study import Part, Study, StudySpec
 from dlhmc.tables import plain
 
 KIND, REPORT, TABLES = "reproduce", "report.html", "tables"
-Plans = Sequence[tuple[Part, TrainPlan | ComparePlan]]
 
 
-def reproduce(plan: StudyPlan, path: Path, console: Console, *, quiet: bool = False) -> ExitCode:
+def reproduce(plan: StudySpec, path: Path, console: Console, *, quiet: bool = False) -> ExitCode:
     """Everything, in a new directory."""
     RunDirectory(path).refuse_if_taken()
     # What cannot run is refused before the first hour is spent.
     if plan.study.curves is not None:
         read_curves(Path(plan.study.curves))
-    plans = planned(plan.study, path)
-    with new_run(KIND, plan.table(), path):
-        return _run(plan.study, plans, path, console, quiet=quiet)
+    for part in plan.study.parts():
+        spec_of(part, path, alone=True)
+    with new_run(KIND, plan.to_tables(), path):
+        return _run(plan.study, path, console, quiet=quiet)
 
 
 def resume(path: Path, console: Console, options: ExecutionOptions | None = None) -> ExitCode:
@@ -46,14 +45,14 @@ def resume(path: Path, console: Console, options: ExecutionOptions | None = None
     if options._replace(quiet=False) != PLAIN or processes.several():
         raise UserError("A reproduction runs in one process on one device, without limits: leave such options out.")
     with old_run(KIND, path) as (directory, table):
-        study = StudyPlan.from_table(table, str(directory.config)).study
-        return _run(study, planned(study, path), path, console, quiet=options.quiet)
+        study = StudySpec.of({}, table, str(directory.config)).study
+        return _run(study, path, console, quiet=options.quiet)
 
 
 def show_results(path: Path, console: Console) -> dict[str, Any]:
     """The comparisons that are done, by their rows."""
     directory, table = open_run(KIND, path)
-    study = StudyPlan.from_table(table, str(directory.config)).study
+    study = StudySpec.of({}, table, str(directory.config)).study
     results = {}
     for part in study.parts():
         if (path / part.name / RESULTS).exists():
@@ -64,38 +63,35 @@ def show_results(path: Path, console: Console) -> dict[str, Any]:
     return results
 
 
-def planned(study: Study, path: Path) -> Plans:
-    """All parts, with the models that they find in the directory by then."""
-    parts = list(study.parts())
-    trained = {part.name: str((path / part.name).resolve()) for part in parts if part.kind == "train"}
+def spec_of(part: Part, path: Path, *, alone: bool = False) -> TrainSpec | CompareSpec:
+    """What a part does, with models of earlier parts from the directory; alone, without any model."""
 
-    def plan(part: Part) -> TrainPlan | ComparePlan:
-        if part.kind == "compare":
-            models = tuple(trained.get(name, name) for name in part.table["model"])
-            return ComparePlan.from_table({**part.table, "model": models})
-        model: Any = part.table.get("model")
-        return TrainPlan.from_table({**part.table, "model": trained.get(model, model)})
+    def place(model: str) -> str:
+        return str((path / model).resolve()) if model.startswith("train-") else model
 
-    return [(part, plan(part)) for part in parts]
+    model: Any = part.table.get("model")
+    if part.kind == "compare":
+        return CompareSpec.of({**part.table, "model": () if alone else tuple(map(place, model))})
+    return TrainSpec.of({**part.table, "model": None if alone or model is None else place(model)})
 
 
-def _run(study: Study, plans: Plans, path: Path, console: Console, *, quiet: bool) -> ExitCode:
-    shown = Console(quiet=True) if quiet else console
-    for number, (part, plan) in enumerate(plans, start=1):
-        left = sum(other.seconds for other, _ in plans[number - 1 :] if not _is_done(other, path))
-        heading = f"[{number}/{len(plans)}] {part.title}"
+def _run(study: Study, path: Path, console: Console, *, quiet: bool) -> ExitCode:
+    shown, parts = Console(quiet=True) if quiet else console, list(study.parts())
+    for number, part in enumerate(parts, start=1):
+        left = sum(other.seconds for other in parts[number - 1 :] if not _is_done(other, path))
+        heading = f"[{number}/{len(parts)}] {part.title}"
         if _is_done(part, path):
             shown.print(f"{heading}: done before", markup=False, highlight=False, style="dim")
             continue
         shown.print(f"{heading}   at most {format_duration(left)} left", markup=False, highlight=False, style="bold")
         try:
-            code = _do(plan, path / part.name, console, ExecutionOptions(quiet=quiet))
+            code = _do(spec_of(part, path), path / part.name, console, ExecutionOptions(quiet=quiet))
         except KeyboardInterrupt:  # while a part is being prepared
             code = ExitCode.INTERRUPTED
         if code is not ExitCode.OK:
             shown.print(f"go on with  dlhmc resume {path}", markup=False, highlight=False, soft_wrap=True)
             return code
-    compared = {part.row: ComparedRun.open(path / part.name) for part, _ in plans if part.kind == "compare"}
+    compared = {part.row: ComparedRun.open(path / part.name) for part in parts if part.kind == "compare"}
     families = grouped(list(compared.values()))
     _write_costs(study, compared, path / TABLES)
     report([path], path / REPORT, shown, None if study.curves is None else Path(study.curves))
@@ -112,10 +108,10 @@ def _is_done(part: Part, path: Path) -> bool:
     return (run / RESULTS).exists() and not ComparedRun.open(run).results.interrupted
 
 
-def _do(plan: TrainPlan | ComparePlan, run: Path, console: Console, options: ExecutionOptions) -> ExitCode:
+def _do(plan: TrainSpec | CompareSpec, run: Path, console: Console, options: ExecutionOptions) -> ExitCode:
     """Start, or go on with training; a comparison starts anew, because its samplers have to run side by side."""
-    if isinstance(plan, TrainPlan) and RunDirectory(run).checkpoints.exists():
-        return TrainPlan.resume(run, console, options)
+    if isinstance(plan, TrainSpec) and RunDirectory(run).checkpoints.exists():
+        return TrainSpec.reopened(run).run(run, console, options, resuming=True)[1]
     if run.exists():
         shutil.rmtree(run)
     return plan.run(run, console, options)[1]

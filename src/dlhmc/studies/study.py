@@ -9,8 +9,7 @@ from msgspec import Meta
 
 from dlhmc.comparison.settings import Lengths
 from dlhmc.errors import UserError
-from dlhmc.plans.tables import absolute
-from dlhmc.settings import Positive, Probability, Seed, Settings, hints_of, require_known
+from dlhmc.settings import Positive, Probability, Seed, Settings, advice, build, require_known
 from dlhmc.theories import registry
 
 _SECONDS_OF_TRAINING = 60.0
@@ -60,7 +59,8 @@ class Study(Settings):
         super().__post_init__()
         fits = len(self.budgets) in (1, self.number)
         self.require(fits, "budgets", f"one number, or one for each of {self.number} comparisons")
-        object.__setattr__(self, "curves", absolute(self.curves))
+        if self.curves is not None:
+            object.__setattr__(self, "curves", str(Path(self.curves).absolute()))
 
     @property
     def number(self) -> int:
@@ -95,38 +95,33 @@ class Study(Settings):
         return f"{self.column} = {row}" if self.column else row
 
 
-class Preset(NamedTuple):
-    """A study by name, which other options change."""
-
-    #: in a few words
-    meaning: str
-    study: type[Study]
-    settings: Mapping[str, Any] = {}
-
-
 @dataclasses.dataclass(frozen=True)
-class StudyPlan:
-    """A study and the preset that it began with, as the command line and files spell it."""
+class StudySpec:
+    """A study by its name."""
 
-    preset: str
+    name: str
     study: Study
 
     @classmethod
-    def from_table(cls, table: Mapping[str, Any], where: str = "The table") -> Self:
-        """From a flat table."""
-        known = registry.studies()
-        name = table.get("preset", next(iter(known)))
+    def of(cls, options: Mapping[str, Any], file: Mapping[str, Any] | None = None, where: str = "A study") -> Self:
+        """From options by name, its own among them, over those of a file."""
+        given = {**(file or {}).get("study", {}), **options}
+        require_known(file or {}, ["study"], where)
+        name, known = given.pop("name", None), studies()
         if not isinstance(name, str) or name not in known:
-            raise UserError(f"There is no preset {name!r} of a study: there are {', '.join(known)}.")
-        kind, given = known[name].study, {key: value for key, value in table.items() if key != "preset"}
-        require_known(given, hints_of(kind), where)
-        return cls(name, kind(**{**known[name].settings, **given}))
+            raise UserError(f"There is no study {name!r}: {advice(str(name), known)}")
+        return cls(name, build(known[name], given, where))
 
-    def table(self) -> dict[str, Any]:
-        """As a flat table."""
-        return {"preset": self.preset} | dataclasses.asdict(self.study)
+    def to_tables(self) -> dict[str, Any]:
+        """As a file has it."""
+        return {"study": {"name": self.name} | dataclasses.asdict(self.study)}
 
     @property
     def default_directory(self) -> Path:
         """Where it goes if nobody says so."""
         return Path("runs") / f"reproduce-{self.study.label}-seed{self.study.seed}"
+
+
+def studies() -> dict[str, type[Study]]:
+    """All studies by name."""
+    return {name: kind for theory in registry.all_theories() for name, kind in theory.studies.items()}

@@ -10,7 +10,6 @@ EXPORTS = {
         "schwinger.reweighting": ("reweighted",),
         "schwinger.schwinger": ("Schwinger",),
         "u1.hits": ("InstantonHits",),
-        "u1.loss": ("charge_loss",),
         "vectors.funnel": ("Funnel",),
         "vectors.gaussian": ("Gaussian", "correlated_gaussian", "gaussian_from_covariance", "ill_conditioned_gaussian"),
         "vectors.log_density": ("LogDensity",),
@@ -20,17 +19,17 @@ EXPORTS = {
     for name in names
 }
 
-#: theories of this package by the name that `--target` calls them, and where they are; the first is the default
+#: theories of this package by name, and where they are
 BUILT_IN = {
-    "u1": "dlhmc.theories.u1.theory:U1Theory",
-    "u2": "dlhmc.theories.gauge.theory:u2",
-    "su2": "dlhmc.theories.gauge.theory:su2",
-    "su3": "dlhmc.theories.gauge.theory:su3",
-    "schwinger": "dlhmc.theories.schwinger.theory:SchwingerTheory",
-    "cpn": "dlhmc.theories.cpn.theory:CpnTheory",
-    "mixture": "dlhmc.theories.vectors.theory:mixture",
-    "ill-conditioned-gaussian": "dlhmc.theories.vectors.theory:ill_conditioned_gaussian",
-    "correlated-gaussian": "dlhmc.theories.vectors.theory:correlated_gaussian",
-    "rough-well": "dlhmc.theories.vectors.theory:rough_well",
-    "funnel": "dlhmc.theories.vectors.theory:funnel",
+    "u1": "dlhmc.theories.u1.theory:U1",
+    "u2": "dlhmc.theories.gauge.theory:U2",
+    "su2": "dlhmc.theories.gauge.theory:SU2",
+    "su3": "dlhmc.theories.gauge.theory:SU3",
+    "schwinger": "dlhmc.theories.schwinger.theory:SCHWINGER",
+    "cpn": "dlhmc.theories.cpn.theory:CPN",
+    "mixture": "dlhmc.theories.vectors.theory:MIXTURE",
+    "ill-conditioned-gaussian": "dlhmc.theories.vectors.theory:ILL_CONDITIONED",
+    "correlated-gaussian": "dlhmc.theories.vectors.theory:CORRELATED",
+    "rough-well": "dlhmc.theories.vectors.theory:ROUGH_WELL",
+    "funnel": "dlhmc.theories.vectors.theory:FUNNEL",
 }

@@ -6,7 +6,6 @@ from dlhmc.theories.gauge.heatbath import HeatBath
 from dlhmc.theories.schwinger.reweighting import reweighted
 from dlhmc.theories.schwinger.schwinger import Schwinger
 from dlhmc.theories.u1.hits import InstantonHits
-from dlhmc.theories.u1.loss import charge_loss
 from dlhmc.theories.vectors.funnel import Funnel
 from dlhmc.theories.vectors.gaussian import (
     Gaussian,
@@ -31,7 +30,6 @@ __all__ = [
     "Mixed",
     "RoughWell",
     "Schwinger",
-    "charge_loss",
     "correlated_gaussian",
     "gaussian_from_covariance",
     "ill_conditioned_gaussian",

@@ -1,39 +1,32 @@
-"""What a theory brings along: its target and whatever else is made for it. Free of heavy imports.
+"""What a theory is: a name, options that build a target, and what comes along with it. Free of heavy imports.
 
-A theory is registered by an object of this class (`dlhmc.theories.registry`); other packages offer theirs through the
-entry point group `dlhmc.theories`. Everything but the name and the settings is optional.
+Other packages offer theirs through the entry point group `dlhmc.theories`.
 """
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, Self
 
-from dlhmc.settings import Settings
+from msgspec import Meta
+
+from dlhmc.settings import Amount, Listed, Positive, Settings
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from dlhmc.comparison.contestants import Contestant
-    from dlhmc.comparison.settings import CompareSettings
-    from dlhmc.geometry.contract import Field
-    from dlhmc.kernels import Kernel
-    from dlhmc.models.architecture import Architecture
     from dlhmc.report.figures import Figures
-    from dlhmc.run.summary import Histories
-    from dlhmc.statistics import Estimate
-    from dlhmc.studies.study import Preset
+    from dlhmc.studies.study import Study
     from dlhmc.targets import Target
     from dlhmc.targets.contract import Observables
-    from dlhmc.training import Loss, Schedule
 
 
 @dataclasses.dataclass(frozen=True)
 class TargetSettings(Settings):
-    """What determines a target, as options of the command line and keys of files."""
+    """What determines a target: the table [target]."""
 
-    section: ClassVar[str] = "what"
-
+    #: the name of the theory
+    theory: ClassVar[str]
     #: settings that the shape of an array of configurations tells
     told_by_shape: ClassVar[tuple[str, ...]] = ()
 
@@ -44,81 +37,65 @@ class TargetSettings(Settings):
     @property
     def label(self) -> str:
         """Part of the names of directories."""
-        return ""
+        return self.theory
 
+    @classmethod
+    def of_shape(cls, shape: tuple[int, ...], settings: Mapping[str, Any]) -> Self | None:
+        """The target of which an array of configurations [configuration, …] can be, given some of its settings."""
+        return None
 
-@dataclasses.dataclass(frozen=True)
-class Moves(Settings):
-    """Kernels made for a theory and moves that it adds to others, as options of `dlhmc sample`."""
+    def to_table(self) -> dict[str, Any]:
+        """The name of the theory, and all settings."""
+        return {"name": self.theory} | dataclasses.asdict(self)
 
-    section: ClassVar[str] = "sampler"
-
-    #: what `--kernel` calls the kernels made for the theory
-    kernels: ClassVar[tuple[str, ...]] = ()
-
-    def kernel(self, name: str, target: "Target") -> "Kernel":
-        """One of `kernels`."""
-        raise NotImplementedError
-
-    def applied(self, kernel: "Kernel") -> "Kernel":
-        """The kernel with the moves that are asked for."""
-        return kernel
-
-    @property
-    def label(self) -> str:
-        """Part of the names of directories."""
-        return ""
+    def describe(self) -> dict[str, Any]:
+        """The same as a history says it of its target."""
+        table = {key: list(part) if isinstance(part, tuple) else part for key, part in dataclasses.asdict(self).items()}
+        return {"target": self.theory} | table
 
 
 @dataclasses.dataclass(frozen=True)
 class Occasional(Settings):
-    """Observables that are too expensive to measure after each trajectory, as options of `dlhmc sample`."""
+    """Observables that are too expensive to measure after each trajectory: the table [measure]."""
 
-    section: ClassVar[str] = "measurement"
+    flow_time: Annotated[float, Meta(ge=0, le=10**4), Listed(ability="flow")] = 0.0
+    """flow time up to which fields are smoothed to measure energy density and charge; 0 for no flow"""
+    flow_points: Annotated[int, Meta(ge=4, le=1000), Listed(advanced=True, ability="flow")] = 32
+    """flow times at which they are measured, evenly spaced"""
+    flow_tolerance: Annotated[Positive, Listed(advanced=True, ability="flow")] = 1e-3
+    """largest error of a step of the flow"""
+    loops: Annotated[Amount, Listed(ability="flow")] = 0
+    """largest side of the Wilson loops that are measured; 0 for none beside the plaquette"""
+    correlators: Annotated[bool, Listed(ability="mesons")] = False
+    """measure the condensate and the correlators of pion and eta"""
+    sources: Annotated[int, Meta(ge=0, le=1000), Listed(advanced=True, ability="mesons")] = 0
+    """random sources on each time slice, at least 2, for lattices beyond 32×32; 0 for all propagators exactly"""
+
+    def __post_init__(self) -> None:
+        """Products of two sources."""
+        super().__post_init__()
+        self.require(self.sources != 1, "sources", "0, or from 2 to 1000")
 
     def observables(self, target: "Target") -> "Observables | None":
-        """A function of configurations that gives them all by name; None where nothing is asked for."""
+        """A function of configurations that gives all by name; None where nothing is asked for."""
+        if self.correlators:
+            from dlhmc.theories.occasional import correlators
+
+            return correlators(target, self.sources)
+        if self.flow_time or self.loops:
+            from dlhmc.theories.occasional import flowed
+
+            return flowed(target, self._times, self.flow_tolerance, self.loops)
         return None
 
-    def notes(self) -> dict[str, Any]:
-        """What one needs to know to read them, such as the places of an array: stands in the history of a run."""
-        return {}
-
-
-@dataclasses.dataclass(frozen=True)
-class CouplingSchedules(Settings):
-    """How couplings change during training, as options of `dlhmc train`; γ is everybody's."""
-
-    section: ClassVar[str] = "training"
-
-    def schedules(self, target: TargetSettings, until: int) -> "dict[str, Schedule]":
-        """Schedules by the name of the coupling, which end at the step `until`."""
-        return {}
-
-
-@dataclasses.dataclass(frozen=True)
-class Rivals(Settings):
-    """Samplers made for a theory that take part in comparisons, as options of `dlhmc compare`."""
-
-    section: ClassVar[str] = "sampler"
-
-    def check(self, target: "Target") -> None:
-        """Raises UserError for what makes no sense for this target, before anything is written."""
-
-    def forms(self, target: "Target") -> "Mapping[str, Target]":
-        """The target in all forms that HMC of the grid samples, by what the names of its samplers end with."""
-        return {"": target}
-
-    def contestants(
-        self, target: "Target", settings: "CompareSettings", start: "Callable[[int], Field]", seeds: Sequence[int]
-    ) -> "list[Contestant]":
-        """The samplers, tuned; `start(seed)` gives configurations in equilibrium, and there are `number` seeds."""
-        return []
-
     @property
-    def number(self) -> int:
-        """How many contestants there will be."""
-        return 0
+    def _times(self) -> tuple[float, ...]:
+        step = self.flow_time / self.flow_points
+        return tuple(step * k for k in range(1, self.flow_points + 1)) if step else ()
+
+    def notes(self) -> dict[str, Any]:
+        """What one needs to know to read them: stands in the history of a run."""
+        return {"flow_times": list(self._times)} if self.flow_time > 0 else {}
 
 
 class StoredConfiguration(NamedTuple):
@@ -144,84 +121,33 @@ class FileFormat(NamedTuple):
     names: str
 
 
-class NamedLoss(NamedTuple):
-    """A loss that the command line knows by name."""
+def _no_figures(_: Mapping[str, Any]) -> "Figures":
+    from dlhmc.report.figures import Figures
 
-    #: in a few words
-    meaning: str
-    function: "Loss"
-    suits: "Callable[[Target], bool]"
+    return Figures()
 
 
+@dataclasses.dataclass(frozen=True)
 class Theory:
     """A theory as the rest of the package sees it."""
 
-    #: what `--target` calls it
-    name: ClassVar[str]
+    settings: type[TargetSettings]
     #: in a few words
-    title: ClassVar[str] = ""
-    settings: ClassVar[type[TargetSettings]]
-    #: what `dlhmc train` trains for it if nothing else is said
-    network: ClassVar[str] = "dense"
-    moves: ClassVar[type[Moves]] = Moves
-    occasional: ClassVar[type[Occasional]] = Occasional
-    schedules: ClassVar[type[CouplingSchedules]] = CouplingSchedules
-    rivals: ClassVar[type[Rivals]] = Rivals
-    #: settings of training by name, each a starting point that other options change
-    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
-    #: other theories whose trained models propose well for this one, too
-    models_of: ClassVar[tuple[str, ...]] = ()
+    title: str = ""
+    #: what is trained if nothing else is said
+    network: str = "dense"
+    #: what of moves, measurements and competitors it offers: "hits", "heat bath", "flow", "mesons", "splitting"
+    abilities: frozenset[str] = frozenset()
     #: folder of trained models that come along
-    models: ClassVar[Path | None] = None
+    models: Path | None = None
     #: observables and moments in the notation of the field, for tables and charts; _{…} and ^{…} are scripts
-    symbols: ClassVar[Mapping[str, str]] = {}
+    symbols: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    #: trainings and comparisons that belong together, by what `dlhmc reproduce` calls them
+    studies: "Mapping[str, type[Study]]" = dataclasses.field(default_factory=dict)
+    #: what a report shows of runs on a target with these settings, which a file of a stranger may have told
+    figures: "Callable[[Mapping[str, Any]], Figures]" = _no_figures
 
-    def describe(self, target: "Target") -> TargetSettings | None:
-        """The settings that build this very target; None if it is not one of this theory."""
-        return None
-
-    def architectures(self) -> "Mapping[str, type[Architecture]]":
-        """Layers made for it, by the name that `--network` calls them; the first that suits a target is its default."""
-        return {}
-
-    def losses(self) -> Mapping[str, NamedLoss]:
-        """Losses made for it; the first that suits a target is its default."""
-        return {}
-
-    def derived(self, histories: "Histories", notes: Mapping[str, Any]) -> "Mapping[str, Estimate]":
-        """What follows from the means of several observables, for the summary of a run; notes as `Occasional.notes`."""
-        return {}
-
-    def warnings(self, histories: "Histories") -> list[str]:
-        """What else a user should know about a run, a sentence each."""
-        return []
-
-    def figures(self, described: Mapping[str, Any]) -> "Figures":
-        """What a report shows of runs on a target with these settings, which a file of a stranger may have told."""
-        from dlhmc.report.figures import Figures
-
-        return Figures()
-
-    def from_shape(self, shape: tuple[int, ...], settings: Mapping[str, Any]) -> TargetSettings | None:
-        """The target of which an array of configurations [configuration, …] can be, given some of its settings."""
-        return None
-
-    def formats(self) -> Mapping[str, FileFormat]:
-        """Files in which its configurations are exchanged, by the name of the format."""
-        return {}
-
-    def examples(self) -> "Mapping[str, Callable[[], Target]]":
-        """Small targets on which all conformance tests run."""
-        return {}
-
-    def checked_kernels(self) -> "Mapping[str, Callable[[], Kernel]]":
-        """Small kernels on targets with exact draws, by name: `dlhmc doctor` tests whether they are exact."""
-        return {}
-
-    def studies(self) -> "Mapping[str, Preset]":
-        """Trainings and comparisons that belong together, by what `dlhmc reproduce --preset` calls them."""
-        return {}
-
-    def commands(self) -> Mapping[str, Any]:
-        """Commands of its own, by name (`dlhmc.cli.commands.Command`)."""
-        return {}
+    @property
+    def name(self) -> str:
+        """What the command line calls it."""
+        return self.settings.theory

@@ -23,6 +23,19 @@ class Transition(NamedTuple):
 Loss = Callable[[Target, Transition], PerChain]
 
 
+def charge_loss(target: Target, transition: Transition) -> PerChain:
+    """−δ·A with δ = (Q_R(x′) − Q_R(x))², the paper's loss (section 4); Q_R is the smooth label of the sector."""
+    jump = _sector(target, transition.x_new) - _sector(target, transition.x)
+    return -transition.acceptance * jump * jump
+
+
+def _sector(target: Target, x: Field) -> PerChain:
+    sector = target.known.smooth_sector(target, x)
+    if sector is None:
+        raise TypeError("the target has no sectors to leave: use the jump loss")
+    return sector
+
+
 # Inside a sector its smooth label moves by less.
 _LEAVES = 0.4
 # The root has no derivative at zero.
@@ -36,10 +49,7 @@ def leaving_loss(target: Target, transition: Transition) -> PerChain:
     pays four times for two sectors at once, which are hardly ever accepted. The root lets proposals speak that leave
     and are not accepted yet: early in a training there are hardly any others.
     """
-    before, after = (target.known.smooth_sector(target, x) for x in (transition.x, transition.x_new))
-    if before is None or after is None:
-        raise TypeError("the target has no sectors to leave: use the jump loss")
-    jump = jnp.abs(after - before)
+    jump = jnp.abs(_sector(target, transition.x_new) - _sector(target, transition.x))
     left = jnp.where(jump > _LEAVES, jnp.minimum(jump * jump, 1), 0)
     return -left * jnp.sqrt(jnp.maximum(transition.acceptance, _TINY))
 

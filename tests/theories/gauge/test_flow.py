@@ -10,10 +10,10 @@ import pytest
 from scipy.integrate import solve_ivp
 
 from dlhmc.lattice.links import as_matrices
+from dlhmc.theories.contract import Occasional
 from dlhmc.theories.gauge.field import U1, wilson
 from dlhmc.theories.gauge.flow import flow, measure
 from dlhmc.theories.gauge.known import charge, measure_loop, plaquette
-from dlhmc.theories.gauge.theory import Flow
 from unoptimised import unoptimised
 
 LATTICE = (4, 3)
@@ -65,7 +65,7 @@ def test_angles_and_matrices_follow_the_same_equation(angles):
     np.testing.assert_allclose(measured.energy_plaquette, squared * energy, atol=1e-5)
     assert np.all(np.diff(energy, axis=0) < 0)
     # As observables of a run: angles, in the precision of a run.
-    observables = Flow(flow_time=TIMES[-1], flow_points=len(TIMES), flow_tolerance=1e-6, loops=2)
+    observables = Occasional(flow_time=TIMES[-1], flow_points=len(TIMES), flow_tolerance=1e-6, loops=2)
     found = jax.jit(lambda y: observables.observables(target)(y))(x)
     np.testing.assert_allclose(found["flow_energy_plaquette"], squared * energy, atol=1e-5)
     np.testing.assert_allclose(found["flow_energy"], measured.energy, atol=1e-12)
@@ -76,14 +76,14 @@ def test_angles_and_matrices_follow_the_same_equation(angles):
     np.testing.assert_allclose(found["wilson_loops"][0, 0], plaquette(x))
     loops = measure_loop(x, 1, 2), measure_loop(x, 2, 1)
     np.testing.assert_allclose(found["wilson_loops"][1, 0], np.mean(loops, axis=0))
-    assert Flow().observables(target) is None
+    assert Occasional().observables(target) is None
 
 
 @pytest.mark.usefixtures("x64")
 def test_the_flow_keeps_the_charge_and_ends_at_its_smallest_action(angles):
     target, x = U1(LATTICE, 2.0), jnp.asarray(0.3 * (angles - charged()) + charged())
     assert charge(x).tolist() == [0, 1, -1]
-    observables = Flow(flow_time=60.0, flow_points=4).observables(target)
+    observables = Occasional(flow_time=60.0, flow_points=4).observables(target)
     links, _ = flow(as_matrices(x), observables.geometry, jnp.asarray(observables.times))
     smooth = jnp.angle(links[0, 0])
     assert charge(smooth).tolist() == [0, 1, -1]

@@ -9,10 +9,10 @@ from drawn import lines, marks
 from rich.console import Console
 
 from dlhmc.errors import ExitCode, UserError
-from dlhmc.plans.sampling import SamplePlan
 from dlhmc.report.command import build_page, intact
 from dlhmc.report.plots import mathtext
 from dlhmc.report.sampling import SampledRun, sampling_table
+from dlhmc.spec.sampling import SampleSpec
 from dlhmc.theories.gauge.figures import GaugeFigures
 
 
@@ -21,7 +21,7 @@ def flowed(tmp_path_factory):
     path = tmp_path_factory.mktemp("flow") / "run"
     settings = {"target": "su2", "lattice": (2, 2, 2, 2), "beta": 2.0, "kernel": "heatbath", "start": "cold"}
     amounts = {"chains": 2, "trajectories": 6, "warmup": 1, "measure_every": 2, "flow_time": 0.4, "flow_points": 4}
-    plan = SamplePlan.from_table(settings | amounts)
+    plan = SampleSpec.of(settings | amounts)
     assert plan.run(path, Console(file=io.StringIO()), show_results=False)[1] is ExitCode.OK
     return path
 
@@ -45,7 +45,7 @@ def test_t0_is_marked_where_it_is_known(flowed):
     derived = {"derived": {"t0": {"mean": 0.25, "error": 0.01}}}
     (chart,) = GaugeFigures().sampled(run._replace(summary=run.summary | derived))
     assert lines(chart.figure.axes[0])[mathtext("t_{0}/a^{2} = 0.25(1)")][:, 0].tolist() == [0.25, 0.25]
-    assert ("t0", "0.25(1)", "", "", "") in sampling_table(run.summary | derived).rows
+    assert ("t0", "0.25(1)", "", "", "", "") in sampling_table(run.summary | derived).rows
     assert GaugeFigures().sampled(run._replace(summary={})) == []
 
 

@@ -16,6 +16,8 @@ from dlhmc.geometry import UnitaryMatrices
 from dlhmc.geometry.unitary import multiply, trace_of_product
 from dlhmc.kernels import HMC
 from dlhmc.lattice import loops
+from dlhmc.spec.kernels import build_kernel
+from dlhmc.spec.sampling import SamplerSettings
 from dlhmc.targets.contract import known_functions
 from dlhmc.testing import check_stationarity
 from dlhmc.testing.checks import evaluate
@@ -23,7 +25,6 @@ from dlhmc.testing.stationarity import p_value_of_means
 from dlhmc.theories.gauge import heatbath
 from dlhmc.theories.gauge.field import GaugeField, wilson
 from dlhmc.theories.gauge.heatbath import HeatBath
-from dlhmc.theories.gauge.theory import HeatBathMoves
 from exact.plaquette_moments import plaquette_squared
 from unoptimised import unoptimised
 
@@ -219,6 +220,6 @@ def test_lattices_without_a_checkerboard_are_refused():
     with pytest.raises(ValueError, match=r"needs a lattice with even sides, not \(4, 3\)"):
         HeatBath(target)
     with pytest.raises(UserError, match="even sides"):
-        HeatBathMoves().kernel("heatbath", target)
+        build_kernel(SamplerSettings(kernel="heatbath"), target, 0.1)
     with pytest.raises(TypeError, match="the Wilson action"):
         HeatBath(dlhmc.U1((4, 4), 2.0))

@@ -14,7 +14,7 @@ from dlhmc.io import read
 from dlhmc.report.command import build_page
 from dlhmc.theories import registry
 
-SIZE = "--target su3 --lattice 2 4 2 2 --beta 5.5 --chains 2 --quiet"
+SIZE = "su3 --lattice 2 4 2 2 --beta 5.5 --chains 2 --quiet"
 #: so short that links stay where they are
 STILL = "--trajectories 1 --warmup 0 --step-size 1e-6 --leapfrog-steps 1"
 
@@ -70,14 +70,14 @@ def test_exported_files_are_what_was_kept(made, capsys):
             unitary = stored.links @ stored.links.conj().swapaxes(-1, -2)
             assert np.abs(unitary - np.eye(3)).max() < 1e-14
             np.testing.assert_allclose(np.moveaxis(stored.links, (-2, -1), (0, 1)), kept[index, ..., chain], atol=1e-6)
-        chain_1 = json.loads(ran(f"measure {files[2]} {files[3]} --json", capsys))
+        chain_1 = json.loads(ran(f"measure su3 {files[2]} {files[3]} --json", capsys))
         assert chain_1["plaquette"]["mean"] == pytest.approx(measured[:, 1].mean(), abs=1e-6)
         assert (chain_1["target"], chain_1["lattice"]) == ("su3", [2, 4, 2, 2])
         assert "beta" not in chain_1  # no file tells it
-    one = json.loads(ran(f"measure {files[0]} --beta 5.5 --json", capsys))
+    one = json.loads(ran(f"measure su3 {files[0]} --beta 5.5 --json", capsys))
     assert one["beta"] == 5.5
     assert len(one["polyakov"]["mean"]) == 4
-    assert "polyakov[3]" in ran(f"measure {files[0]}", capsys)
+    assert "polyakov[3]" in ran(f"measure su3 {files[0]}", capsys)
 
 
 def test_a_run_starts_from_a_file_and_goes_on(made, capsys):
@@ -134,14 +134,17 @@ def test_a_run_starts_from_an_array(made):
     ("command", "reason"),
     [
         (f"sample {SIZE} --start warm", "--start is one of hot, cold, exact, near, or a file"),
-        ("sample --target su3 --lattice 4 4 4 4 --start FILE", "and not of --target su3 --lattice 4 4 4 4"),
-        ("sample --target su2 --lattice 2 4 2 2 --start FILE", "of --target su3 --lattice 2 4 2 2, and not of"),
-        ("sample --start FILE", "and not of --target u1"),
+        (
+            "sample su3 --lattice 4 4 4 4 --start FILE",
+            "holds a configuration of su3 --lattice 2 4 2 2, and not of the shape",
+        ),
+        ("sample su2 --lattice 2 4 2 2 --start FILE", "of su3 --lattice 2 4 2 2, and not of the shape"),
+        ("sample u1 --start FILE", "and not of the shape"),
         (f"sample {SIZE} --start DAMAGED", "its checksum is wrong"),
-        ("measure FILE DAMAGED", "its checksum is wrong"),
-        ("measure FILE nowhere", "There is no file nowhere"),
-        ("measure FILE OTHER", "of --target su2 --lattice 2 2 2 2, but"),
-        ("measure FILE --target su2", "not of su2"),
+        ("measure su3 FILE DAMAGED", "its checksum is wrong"),
+        ("measure su3 FILE nowhere", "There is no file nowhere"),
+        ("measure su3 FILE OTHER", "of su2 --lattice 2 2 2 2, but"),
+        ("measure su2 FILE", "not of su2"),
         ("export RUN --format nersc --out NERSC", "exists already"),
         ("export RUN --format lime --out new", "--format is 'lime', but must be one of nersc, ildg, openqcd"),
     ],
@@ -172,7 +175,7 @@ def test_what_no_file_can_hold(colors, lattice, format, reason):
 def test_the_flow_of_angles_in_a_run(capsys):
     amounts = "--chains 2 --trajectories 4 --warmup 0 --step-size 0.1 --leapfrog-steps 1 --start cold"
     measured = "--flow-time 1 --flow-points 4 --measure-every 1 --loops 1"
-    ran(f"sample --lattice 2 2 --beta 4 {amounts} {measured} --quiet --out run", capsys)
+    ran(f"sample u1 --lattice 2 2 --beta 4 {amounts} {measured} --quiet --out run", capsys)
     found = dlhmc.load("run")
     assert json.loads(found.data.attrs["notes"]) == {"flow_times": [0.25, 0.5, 0.75, 1.0]}
     np.testing.assert_allclose(found.data["wilson_loops"][:, :, 0, 0], found.data["plaquette"], atol=1e-6)
@@ -183,33 +186,29 @@ def test_the_flow_of_angles_in_a_run(capsys):
 
 def test_u1_beyond_two_dimensions(capsys):
     ran(
-        "sample --lattice 2 2 4 --beta 1.5 --chains 2 --trajectories 4 --warmup 0 --kernel heatbath --quiet --out run"
-        " --flow-time 0.2 --flow-points 4 --measure-every 2",
+        "sample u1 --lattice 2 2 4 --beta 1.5 --chains 2 --trajectories 4 --warmup 0 --kernel heatbath --quiet"
+        " --out run --flow-time 0.2 --flow-points 4 --measure-every 2",
         capsys,
     )
     found = dlhmc.load("run")
     assert found.data["flow_energy"].shape == (2, 4, 4)
     assert (found.data.attrs["target"], list(found.data.attrs["lattice"])) == ("u1", [2, 2, 4])
     assert json.loads(ran("summary run --json", capsys))["title"].startswith("heatbath  u1  2×2×4")
-    theory, settings = registry.describe(dlhmc.wilson("u1", (2, 2, 4), 1.5))
-    assert (theory, settings.lattice) == ("u1", (2, 2, 4))
-    assert settings.build().shape == (1, 1, 3, 2, 2, 4)
-    assert registry.theory("u1").from_shape((7, 1, 1, 3, 2, 2, 4), {"beta": 1.5}) == settings
-    # In two dimensions links are angles: the complex ones are a target of one's own.
-    assert registry.describe(dlhmc.wilson("u1", (4, 4), 1.5, matrices=True)) is None
+    settings = registry.theory("u1").settings.of_shape((7, 1, 1, 3, 2, 2, 4), {"beta": 1.5})
+    assert settings.build().geometry.shape == (1, 1, 3, 2, 2, 4)
     for options, reason in (
-        ("--lattice 2 2 4 --hits 1", "--hits are for --action wilson"),
+        ("--lattice 2 2 4 --hits 1", "--hits are for angles in two dimensions"),
         ("--lattice 2 2 4 --start exact", "no exact draws"),
-        ("--lattice 4 4 --kernel heatbath", "three or four sides"),
+        ("--lattice 4 4 --kernel heatbath", "heatbath is not for angles"),
         ("--lattice 2 2 2 2 2", "2 to 4 of them"),
     ):
-        assert reason in refused(f"sample {options}", capsys)
+        assert reason in refused(f"sample u1 {options}", capsys)
     for dry in ("", " --dry-run"):
-        assert "--hits are for --action wilson" in refused(f"compare --lattice 2 2 4 --hits 2{dry}", capsys)
-    with pytest.raises(dlhmc.UserError, match="hits are for action wilson"):
+        assert "--hits are for angles in two dimensions" in refused(f"compare u1 --lattice 2 2 4 --hits 2{dry}", capsys)
+    with pytest.raises(dlhmc.UserError, match="hits are for angles"):
         dlhmc.compare(settings.build(), hits=1)
-    assert "loss charge is not for this target: use jump or action" in refused(
-        "train --lattice 2 2 4 --loss charge", capsys
+    assert "--loss charge is not for this target: use jump or action" in refused(
+        "train u1 local --lattice 2 2 4 --loss charge", capsys
     )
     tiny = "--hidden 4 --window 2 --chains 4 --steps 2 --burn-in 0 --start cold"
-    assert "sample --model trained" in ran(f"train --lattice 2 2 4 {tiny} --out trained", capsys)
+    assert "sample u1 --model trained" in ran(f"train u1 local --lattice 2 2 4 {tiny} --out trained", capsys)

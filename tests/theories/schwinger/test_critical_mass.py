@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from dlhmc.run.summary import Histories
+from dlhmc.theories.derived import warn
 from dlhmc.theories.schwinger.figures import critical_mass
-from dlhmc.theories.schwinger.theory import SchwingerTheory
 
 
 def test_critical_mass():
@@ -17,8 +17,6 @@ def test_critical_mass():
 
 def test_a_solver_that_gave_up_is_warned_of():
     failures = np.array([[0, 2], [1, 0]])
-    histories = Histories(
-        (2, 2), "cold", {"solver_failures": ()}, lambda *_: failures, lambda name: float(failures.sum())
-    )
-    (text,) = SchwingerTheory().warnings(histories)
+    histories = Histories({"solver_failures": failures}, 2, "cold")
+    (text,) = warn(histories)
     assert text.startswith("The solver gave up 3 times, and the proposals were rejected")

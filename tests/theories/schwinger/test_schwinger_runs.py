@@ -22,9 +22,7 @@ SMALL = ("--lattice", "4", "4", "--leapfrog-steps", "2", "--chains", "4", "--war
 def run(tmp_path_factory):
     """A short run with all that can be asked for."""
     path = tmp_path_factory.mktemp("fermions") / "run"
-    words = (
-        "sample --target schwinger --beta 2 --kappa 0.25 --model u1-b2 --alternate 2 --correlators --measure-every 2"
-    )
+    words = "sample schwinger --beta 2 --kappa 0.25 --model u1-b2 --alternate 2 --correlators --measure-every 2"
     assert cli.run([*words.split(), *SMALL, "--trajectories", "6", "--out", str(path)]) is ExitCode.OK
     return path
 
@@ -92,7 +90,7 @@ def test_figures(run):
 @pytest.mark.slow
 def test_hmc_on_a_grid_of_heavier_masses(tmp_path):
     """With one, pseudofermions are drawn with a solution, and the heavier mass has a time scale of its own."""
-    words = "compare --target schwinger --lattice 2 2 --beta 2 --mass 0.5 --hasenbusch-grid 0 0.4 --hits 0 --quiet"
+    words = "compare schwinger --lattice 2 2 --beta 2 --mass 0.5 --hasenbusch-grid 0 0.4 --hits 0 --quiet"
     grid = "--integrators leapfrog --lengths 0.5 --step-sizes 0.25 --inner-steps 2 --chains 4 --budget 0.5"
     assert cli.run([*words.split(), *grid.split(), "--out", str(tmp_path / "race")]) is ExitCode.OK
     entries = {entry.name: entry for entry in open_results(tmp_path / "race").entries}
@@ -108,7 +106,7 @@ def test_hmc_on_a_grid_of_heavier_masses(tmp_path):
 @pytest.mark.slow
 def test_hmc_hits_and_learned_proposals_in_one_race(tmp_path):
     """Each in turn with HMC, which has a grid of inner steps as well."""
-    words = "compare --target schwinger --lattice 4 4 --beta 2 --kappa 0.25 --model u1-b2 --alternate 2 --quiet"
+    words = "compare schwinger --lattice 4 4 --beta 2 --kappa 0.25 --model u1-b2 --alternate 2 --quiet"
     grid = "--integrators leapfrog --lengths 1 --step-sizes 0.25 --inner-steps 1 2 --hit-lengths 0.5"
     amounts = "--alternate-lengths 0.5 --chains 8 --budget 5 --precision 0.5"
     code = cli.run([*words.split(), *grid.split(), *amounts.split(), "--out", str(tmp_path / "race")])
@@ -135,10 +133,9 @@ def test_what_is_refused(capsys):
         ("--mass 0.1 --kappa 0.2", "Give --mass or --kappa, not both"),
         ("--sources 1", "--sources is 1, but must be 0, or from 2 to 1000"),
         ("--alternate 2", "--alternate is for learned trajectories: give a --model"),
-        ("--model u1-b2 --target su2", "was trained for the target u1, not su2"),
     ):
-        assert cli.run(["sample", "--target", "schwinger", *words.split()]) is ExitCode.BAD_INPUT
+        assert cli.run(["sample", "schwinger", *words.split()]) is ExitCode.BAD_INPUT
         assert message in capsys.readouterr().err
-    words = "compare --target schwinger --hasenbusch 0.1 --hasenbusch-grid 0 0.3"
+    words = "compare schwinger --hasenbusch 0.1 --hasenbusch-grid 0 0.3"
     assert cli.run(words.split()) is ExitCode.BAD_INPUT
-    assert "Give --hasenbusch or --hasenbusch-grid, not both" in capsys.readouterr().err
+    assert "--hasenbusch-grid is for fermions without --hasenbusch: give one" in capsys.readouterr().err

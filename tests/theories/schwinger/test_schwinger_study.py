@@ -12,31 +12,29 @@ from rich.console import Console
 from dlhmc.comparison.command import open_results
 from dlhmc.errors import ExitCode
 from dlhmc.run.directory import RunDirectory
-from dlhmc.studies.command import planned, reproduce, resume
-from dlhmc.studies.study import StudyPlan
+from dlhmc.spec.training import TrainSpec
+from dlhmc.studies.command import reproduce, resume
+from dlhmc.studies.study import StudySpec
 from dlhmc.theories.schwinger.study import SchwingerStudy
 
 
 def test_models_come_along_or_are_trained(tmp_path):
-    found = {part.name: plan for part, plan in planned(SchwingerStudy(), tmp_path)}
-    heavy, light = found["compare-16x16-b7-m0"], found["compare-16x16-b7-m-0.04"]
-    assert heavy.learned.model == ("u1-b7",)
+    parts = {part.name: part.table for part in SchwingerStudy().parts()}
+    heavy, light = parts["compare-16x16-b7-m0"], parts["compare-16x16-b7-m-0.04"]
+    assert heavy["model"] == ("u1-b7",)
     fermions = "train-fermions-16x16-b7-m-0.04"
-    assert light.learned.model == ("u1-b7", str(tmp_path / fermions))
-    assert (light.learned.alternate, light.target.expected_charge_squared) == (2, 0.13)
-    training = found[fermions]
-    assert (training.theory.name, training.objective.model, training.target.mass) == ("schwinger", "u1-b7", -0.04)
+    assert light["model"] == ("u1-b7", fermions)
+    assert (light["alternate"], light["expected_charge_squared"]) == (2, 0.13)
+    training = TrainSpec.of(parts[fermions])
+    assert (training.theory.name, training.training.model, training.target.mass) == ("schwinger", "u1-b7", -0.04)
     # Its layers are those of the model.
     training.build()
-    gauge = found["train-24x24-b7.2"]
-    assert (gauge.theory.name, gauge.target.lattice) == ("u1", (24, 24))
-    large = found["compare-32x32-b12.8-m0.022"]
-    assert large.learned.model == (str(tmp_path / "train-32x32-b12.8"),)
-    assert [plan.settings.chains for plan in (heavy, found["compare-24x24-b7.2-m0.0145"], large)] == [16, 7, 4]
-    assert large.settings.inner_steps == (2, 4)
-    assert large.rivals.hasenbusch_grid == (0.0, 0.3)
-    assert list(found)[-1] == "compare-16x16-b2-m-0.1884"
-    assert found["compare-16x16-b2-m-0.1884"].learned.model == ("u1-b2",)
+    assert (parts["train-24x24-b7.2"]["target"], parts["train-24x24-b7.2"]["lattice"]) == ("u1", (24, 24))
+    large = parts["compare-32x32-b12.8-m0.022"]
+    assert large["model"] == ("train-32x32-b12.8",)
+    assert [table["chains"] for table in (heavy, parts["compare-24x24-b7.2-m0.0145"], large)] == [16, 7, 4]
+    assert list(parts)[-1] == "compare-16x16-b2-m-0.1884"
+    assert parts["compare-16x16-b2-m-0.1884"]["model"] == ("u1-b2",)
 
 
 @pytest.mark.slow
@@ -69,7 +67,7 @@ def test_stopped_and_resumed(tmp_path):
     thread = threading.Thread(target=interrupt_after_the_first_part)
     thread.start()
     try:
-        code = reproduce(StudyPlan("schwinger", study), path, Console(quiet=True), quiet=True)
+        code = reproduce(StudySpec("schwinger", study), path, Console(quiet=True), quiet=True)
     finally:
         ended.set()
         thread.join()

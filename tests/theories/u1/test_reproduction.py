@@ -18,9 +18,9 @@ from dlhmc.errors import ExitCode, UserError
 from dlhmc.report.compared import ComparedRun, headline
 from dlhmc.run.directory import RunDirectory, read_json, write_json
 from dlhmc.settings import read_table
-from dlhmc.studies.command import planned, reproduce, resume
-from dlhmc.studies.study import StudyPlan
-from dlhmc.theories.u1.study import U1Study
+from dlhmc.studies.command import reproduce, resume
+from dlhmc.studies.study import StudySpec
+from dlhmc.theories.u1.study import PaperStudy, U1Study
 
 # Training, comparing and reporting, which it puts together, have tests of their own; this takes longest to set up.
 pytestmark = pytest.mark.slow
@@ -55,7 +55,7 @@ def finished(tmp_path_factory):
     thread = threading.Thread(target=interrupt_after_the_first_part)
     thread.start()
     try:
-        code = reproduce(StudyPlan("cpu", STUDY), path, silent, quiet=True)
+        code = reproduce(StudySpec("u1", STUDY), path, silent, quiet=True)
     finally:
         finished_early.set()
         thread.join()
@@ -159,33 +159,29 @@ def test_what_cannot_run_leaves_no_directory_behind(tmp_path):
     """Neither may it be found out after the first hour."""
     study = dataclasses.replace(STUDY, curves=str(tmp_path / "nowhere.toml"))
     with pytest.raises(UserError, match=r"nowhere\.toml"):
-        reproduce(StudyPlan("cpu", study), tmp_path / "run", Console(quiet=True))
+        reproduce(StudySpec("u1", study), tmp_path / "run", Console(quiet=True))
     assert not (tmp_path / "run").exists()
 
 
-def plans(path, **settings):
-    return {part.name: plan for part, plan in planned(U1Study(budgets=(1.0,), **settings), path)}
-
-
-def test_each_coupling_is_trained_anew_and_compared(tmp_path):
-    found = plans(tmp_path, betas=(2.0, 3.0))
+def test_each_coupling_is_trained_anew_and_compared():
+    found = {part.name: part.table for part in U1Study(budgets=(1.0,), betas=(2.0, 3.0)).parts()}
     of_two = ["train-plaquettes-b2", "train-links-b2", "compare-b2"]
-    assert list(found) == [*of_two, *(name.replace("b2", "b3") for name in of_two)]
-    assert all(found[name].objective.model is None for name in found if name.startswith("train"))
-    assert [found[name].target.beta for name in ("train-links-b2", "train-links-b3")] == [2.0, 3.0]
-    assert found["compare-b3"].learned.model == tuple(str(tmp_path / name.replace("b2", "b3")) for name in of_two[:2])
+    of_three = [name.replace("b2", "b3") for name in of_two]
+    assert list(found) == [*of_two, *of_three]
+    assert all("model" not in found[name] for name in found if name.startswith("train"))
+    assert [found[name]["beta"] for name in ("train-links-b2", "train-links-b3")] == [2.0, 3.0]
+    assert found["compare-b3"]["model"] == tuple(of_three[:2])
 
 
-def test_the_sizes_of_the_paper(tmp_path):
-    study = StudyPlan.from_table({"preset": "paper", "betas": [2.0, 3.0]}).study
-    first, compared, second, _ = (plan for _, plan in planned(study, tmp_path))
-    assert first.target.lattice == (16, 16)
-    assert (first.schedules.beta_start, second.schedules.beta_start) == (None, 2.0)
-    assert compared.settings.chains == 512
+def test_the_sizes_of_the_paper():
+    first, compared, second, _ = (part.table for part in PaperStudy(betas=(2.0, 3.0)).parts())
+    assert first["lattice"] == (16, 16)
+    assert (first["gamma_start"], second["gamma_start"]) == (None, 2 / 3)
+    assert compared["chains"] == 512
 
 
 def test_settings_come_back_from_a_file(finished):
     table = read_table(finished[0] / "config.toml")
-    assert StudyPlan.from_table(table).study == STUDY
+    assert StudySpec.of({}, table).study == STUDY
     with pytest.raises(UserError, match="did you mean 'betas'"):
-        StudyPlan.from_table(table | {"beta": 2.0})
+        StudySpec.of({"beta": 2.0}, table)

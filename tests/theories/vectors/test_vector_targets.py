@@ -13,9 +13,9 @@ from dlhmc import cli
 from dlhmc.errors import ExitCode, UserError
 from dlhmc.models.dense import DenseArchitecture
 from dlhmc.models.model import Model, describe, save
-from dlhmc.plans.sampling import SamplePlan
-from dlhmc.plans.training import TrainPlan
 from dlhmc.run.driver import ExecutionOptions
+from dlhmc.spec.sampling import SampleSpec
+from dlhmc.spec.training import TrainSpec
 from dlhmc.theories import registry
 
 # The annealing begins so low that plain HMC crosses, and training keeps what it learns there.
@@ -44,12 +44,12 @@ def summary(path):
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     path = tmp_path_factory.mktemp("trained") / "mixture"
-    assert TrainPlan.from_table(TRAINING).run(path, console(), QUIET)[1] is ExitCode.OK
+    assert TrainSpec.of(TRAINING).run(path, console(), QUIET)[1] is ExitCode.OK
     return path
 
 
 def sampled(path, **changes):
-    assert SamplePlan.from_table(SAMPLING | changes).run(path, console(), QUIET)[1] is ExitCode.OK
+    assert SampleSpec.of(SAMPLING | changes).run(path, console(), QUIET)[1] is ExitCode.OK
     mode = histories(path)["mode"]
     return np.mean(mode[1:] != mode[:-1]), summary(path)
 
@@ -87,14 +87,13 @@ def untrained(tmp_path_factory):
 
 
 def test_a_model_knows_its_target(untrained, tmp_path, capsys):
-    assert cli.run(["sample", "--model", str(untrained), "--dry-run"]) == ExitCode.OK
-    assert "target = mixture" in capsys.readouterr().out
-    for other in ({"target": "funnel"}, {"lattice": (4, 4)}):
-        with pytest.raises(UserError, match=r"trained for the target mixture, not (funnel|u1): give target mixture"):
-            SamplePlan.from_table({"model": str(untrained)} | other).run(tmp_path / "s", console())
-    other = TrainPlan.from_table({"target": "rough-well", "model": str(untrained), "steps": 1})
-    with pytest.raises(UserError, match="trained for the target mixture, not rough-well"):
-        other.run(tmp_path / "t", console())
+    assert cli.run(["sample", "mixture", "--model", str(untrained), "--dry-run"]) == ExitCode.OK
+    assert 'name = "mixture"' in capsys.readouterr().out
+    for other in ({"target": "funnel"}, {"target": "u1", "lattice": (4, 4)}):
+        with pytest.raises(UserError, match=r"was trained for mixture, not for (funnel|u1)"):
+            SampleSpec.of({"model": str(untrained)} | other).run(tmp_path / "s", console())
+    with pytest.raises(UserError, match="trained for mixture, not for rough-well"):
+        TrainSpec.of({"target": "rough-well", "network": "dense", "model": str(untrained), "steps": 1})
     assert list(tmp_path.iterdir()) == []
 
 
@@ -102,7 +101,7 @@ def test_a_model_knows_its_target(untrained, tmp_path, capsys):
 @pytest.mark.parametrize("name", ["funnel", "correlated-gaussian"])
 def test_exact_draws_of_vector_targets(name, tmp_path):
     screen = console()
-    plan = SamplePlan.from_table({"target": name, "kernel": "exact", "chains": 100, "trajectories": 100, "warmup": 0})
+    plan = SampleSpec.of({"target": name, "kernel": "exact", "chains": 100, "trajectories": 100, "warmup": 0})
     assert plan.run(tmp_path / "run", screen)[1] is ExitCode.OK
     result, target = summary(tmp_path / "run"), standard(name)
     assert result["target"] == name
@@ -118,4 +117,4 @@ def test_exact_draws_of_vector_targets(name, tmp_path):
 
 def test_the_circle_rule_is_refused_for_vectors(tmp_path):
     with pytest.raises(UserError, match=r"Circle is no bijection of this target's fields.*use rule affine or shift"):
-        TrainPlan.from_table(TRAINING | {"rule": "circle"}).run(tmp_path / "x", console())
+        TrainSpec.of(TRAINING | {"rule": "circle"}).run(tmp_path / "x", console())

@@ -84,9 +84,9 @@ class LocalArchitecture(Architecture):
     hidden: Hidden = (32, 32)
     """sizes of the hidden layers of the networks"""
     window: Block | None = None
-    """cells along each side of a window; follows β if not given"""
+    """cells along each side of a window, else what suits β"""
     heads: Heads | None = None
-    """what networks give: numbers for plaquettes, for phases (U(N) in 2D) or for links (paper: in two directions)"""
+    """plaquettes, phases (U(N) in 2D), links, or paper"""
 
     @classmethod
     def suits(cls, target: "Target") -> bool:

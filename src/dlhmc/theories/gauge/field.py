@@ -13,9 +13,8 @@ from dlhmc.geometry.unitary import UnitaryMatrices
 from dlhmc.numerics.leaves import leaf, parameter
 from dlhmc.settings import checked
 from dlhmc.targets.contract import Known, Target
-from dlhmc.theories.gauge.groups import RECTANGLES, Group
+from dlhmc.theories.gauge.groups import RECTANGLES, Beta, Group, Side, Sides
 from dlhmc.theories.gauge.known import CHARGED, FERMIONS, NEUTRAL, observe, observe_angles, observe_charged
-from dlhmc.theories.gauge.theory import Beta, Side, Sides
 
 
 def GaugeField(  # noqa: N802 - it stands where a class could

@@ -1,7 +1,15 @@
 """The gauge groups by name: u1, u2, su2, su3, …, and their actions. Free of heavy imports."""
 
 import re
-from typing import NamedTuple
+from typing import Annotated, Literal, NamedTuple
+
+from msgspec import Meta
+
+Side = Annotated[int, Meta(ge=2, le=10**4)]
+Sides = Annotated[tuple[Side, ...], Meta(min_length=2, max_length=4)]
+Beta = Annotated[float, Meta(gt=0, le=10_000)]
+#: by name, or c₁ of rectangles, with which cold configurations are stable
+GaugeAction = Literal["wilson", "symanzik", "iwasaki", "dbw2"] | Annotated[float, Meta(ge=-100, lt=0.2)]
 
 # Determinants and characters are written out in full: beyond this they would take more memory than sense.
 MOST_COLORS = 6

@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from dlhmc.settings import Positive, Probability
 from dlhmc.studies.study import Part, Study
-from dlhmc.theories.gauge.theory import Beta, Side
+from dlhmc.theories.gauge.groups import Beta, Side
 
 
 def rises(numbers: tuple[float, ...]) -> bool:
@@ -57,7 +57,7 @@ class CouplingStudy(Study):
 
 @dataclasses.dataclass(frozen=True)
 class U2Study(CouplingStudy):
-    """Networks in windows, which act on phases, against tuned HMC and the heat bath with overrelaxation."""
+    """Networks in windows of U(2) against HMC and the heat bath, two hours on two cores."""
 
     target: ClassVar[str] = "u2"
 

@@ -12,7 +12,7 @@ from dlhmc.report.page import Block, Picture
 from dlhmc.report.plots import BLACK, BLUE, GREY, VERMILION, add_legend, mark, mathtext, panels
 from dlhmc.report.sampling import SampledRun
 from dlhmc.run.show import shown_mean
-from dlhmc.settings import picked
+from dlhmc.settings import fields_of
 from dlhmc.theories.schwinger.theory import SchwingerSettings
 
 #: −m_c of Wilson fermions at β = ∞, 6 … 1, N_f = 2, known from large lattices to a few units of the last digit
@@ -85,7 +85,8 @@ class SchwingerFigures(Figures):
 
 def _physics(run: ComparedRun) -> list[float]:
     """What stays the same toward the continuum: L/√β of both sides, (m − m_c)√β, N_f; NaN where m_c is not known."""
-    settings = picked(SchwingerSettings, run.results.target)
+    names = [field.name for field in fields_of(SchwingerSettings)]
+    settings = SchwingerSettings(**{name: run.results.target[name] for name in names if name in run.results.target})
     root, critical = settings.beta**0.5, critical_mass(settings.beta)
     mass = float("nan") if critical is None else (settings.bare_mass - critical) * root
     return [*(side / root for side in settings.lattice), mass, float(settings.flavours)]

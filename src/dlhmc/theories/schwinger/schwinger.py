@@ -13,8 +13,8 @@ from dlhmc.lattice.links import Links
 from dlhmc.numerics.leaves import parameter
 from dlhmc.targets.contract import Known, Moment, Observed, Target
 from dlhmc.theories.gauge.field import GaugeField
+from dlhmc.theories.gauge.groups import Beta
 from dlhmc.theories.gauge.known import FERMIONS, observe_angles
-from dlhmc.theories.gauge.theory import Beta
 from dlhmc.theories.schwinger.theory import Mass
 
 

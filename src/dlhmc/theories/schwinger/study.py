@@ -3,6 +3,7 @@
 import dataclasses
 import math
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Annotated, Any
 
 from msgspec import Meta
@@ -10,18 +11,16 @@ from msgspec import Meta
 from dlhmc.comparison.settings import Lengths
 from dlhmc.settings import Amount, Chains, Count, Positive, Probability
 from dlhmc.studies.study import Part, Study
-from dlhmc.theories.gauge.theory import Beta, Side
-from dlhmc.theories.schwinger.theory import HeavierMasses
-from dlhmc.theories.u1.theory import U1Settings, U1Theory
+from dlhmc.theories.gauge.groups import Beta, Side
 
 # Of these sides are the models that come along, and HMC takes so many minutes to be tuned.
-_SIDE = U1Settings().lattice[0]
+_SIDE, _MODELS = 16, Path(__file__).parents[1] / "u1" / "trained"
 _MINUTES = 6.0
 
 
 @dataclasses.dataclass(frozen=True)
 class SchwingerStudy(Study):
-    """Proposals trained without fermions, and with them, in turn with HMC; against HMC and hits."""
+    """Learned proposals with fermions, two hours on two cores."""
 
     sides: Annotated[tuple[Side, ...], Meta(min_length=1)] = (16, 16, 16, 24, 32, 16)
     """sides of the square lattices, one for each point"""
@@ -43,7 +42,7 @@ class SchwingerStudy(Study):
     """trajectory lengths of HMC, alone and in turn with learned proposals and hits"""
     inner_steps: Annotated[tuple[Count, ...], Meta(min_length=1)] = (2, 4)
     """gauge steps for each step of the fermions, points of the grid of HMC"""
-    hasenbusch_grid: HeavierMasses = (0.0, 0.3)
+    hasenbusch_grid: tuple[Annotated[float, Meta(ge=0, le=1e4)], ...] = (0.0, 0.3)
     """heavier masses of Hasenbusch's splitting, points of the grid of HMC; 0 for none"""
     acceptances: Annotated[tuple[Probability, ...], Meta(min_length=1)] = (0.9,)
     """acceptances that the step size of HMC is tuned to"""
@@ -77,11 +76,11 @@ class SchwingerStudy(Study):
             row = f"{side}×{side}, β = {beta:g}, m = {mass:.4g}".replace("-", "−")
             point: dict[str, Any] = {"lattice": lattice, "beta": beta, "mass": mass}
             point |= {"target": "schwinger", "expected_charge_squared": self.expected[index] or None}
-            if side == _SIDE and (shipped := f"{U1Theory.name}-b{beta:g}") in _shipped():
+            if side == _SIDE and (shipped := f"u1-b{beta:g}") in _shipped():
                 gauge = shipped
             elif gauge not in trained:
                 amounts = {"chains": self.train_chains, "steps": self.steps}
-                table = {"target": U1Theory.name, "lattice": lattice, "beta": beta} | amounts
+                table = {"target": "u1", "lattice": lattice, "beta": beta} | amounts
                 yield self.training(gauge, f"without fermions on {side}×{side} at β = {beta:g}", table)
                 trained.add(gauge)
             models = [gauge]
@@ -104,4 +103,4 @@ class SchwingerStudy(Study):
 
 def _shipped() -> set[str]:
     """The models that come along."""
-    return set() if U1Theory.models is None else {file.stem for file in U1Theory.models.glob("*.npz")}
+    return {file.stem for file in _MODELS.iterdir()}

@@ -11,9 +11,9 @@ from dlhmc.report.page import Block, Picture
 from dlhmc.report.plots import BLUE, COLOURS, GREEN, add_legend, draw_histories, mathtext, panels
 from dlhmc.theories.gauge.figures import GaugeFigures
 from dlhmc.theories.u1.layers import layer_blocks
-from dlhmc.theories.u1.theory import U1Settings, U1Theory
+from dlhmc.theories.u1.theory import SYMBOLS, U1Settings
 
-Q_Z = U1Theory.symbols["charge"]
+Q_Z = SYMBOLS["charge"]
 
 
 class U1Figures(GaugeFigures):

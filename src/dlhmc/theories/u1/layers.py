@@ -22,12 +22,12 @@ from dlhmc.report.compared import ComparedRun
 from dlhmc.report.page import Block, Picture
 from dlhmc.report.plots import COLOURS, mathtext, panels
 from dlhmc.targets import Target
-from dlhmc.theories.u1.theory import U1Theory
+from dlhmc.theories.u1.theory import SYMBOLS
 
 #: numbers [layer, …, chain], the start included, by their label
 Profile = Mapping[str, NDArray[Any]]
 PLAQUETTE, CHARGE, ANGLES = "⟨x_{P} − x_{P}^{*}⟩", "charge", "angles"
-ENERGY, SINE_CHARGE = "H − Σ log|J|, from its start", f"{U1Theory.symbols['sine_charge']}, from its start"
+ENERGY, SINE_CHARGE = "H − Σ log|J|, from its start", f"{SYMBOLS['sine_charge']}, from its start"
 CHAINS = 512
 _FRAMES = 5
 # It runs only once: to optimise it would take longer.

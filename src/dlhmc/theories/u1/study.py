@@ -1,7 +1,7 @@
 """The paper's results section: train along β, compare at each β. Free of heavy imports."""
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta
@@ -9,23 +9,21 @@ from msgspec import Meta
 from dlhmc.models.architecture import Layers
 from dlhmc.models.dense import Hidden
 from dlhmc.settings import Chains, Count, Positive
-from dlhmc.studies.study import Part, Preset
+from dlhmc.studies.study import Part
 from dlhmc.theories.gauge.study import CouplingStudy
-from dlhmc.theories.u1.theory import U1Theory
 
-_PAPER = U1Theory.presets["paper"]
 # With the paper's heads some seeds start late.
 _STEPS = {"plaquettes": 1500, "links": 3000, "paper": 3000}
 
 
 @dataclasses.dataclass(frozen=True)
 class U1Study(CouplingStudy):
-    """Networks in windows, trained from HMC at each coupling, and how long to compare."""
+    """The paper's results with networks in windows, in half an hour on two cores."""
 
-    target: ClassVar[str] = U1Theory.name
+    target: ClassVar[str] = "u1"
 
     heads: Annotated[tuple[Literal["plaquettes", "links", "paper"], ...], Meta(min_length=1)] = ("plaquettes", "links")
-    """what networks give, a sampler for each: see `dlhmc train --network local`"""
+    """what networks give, a sampler for each: see `dlhmc train u1 local --help`"""
     budgets: Annotated[tuple[Positive, ...], Meta(min_length=1)] = (60.0, 60.0, 60.0, 60.0, 120.0, 300.0)
     """seconds for the comparison at each coupling; one number serves for all"""
 
@@ -45,15 +43,17 @@ class U1Study(CouplingStudy):
 
 @dataclasses.dataclass(frozen=True)
 class PaperStudy(CouplingStudy):
-    """The paper's networks of the whole lattice, whose parameters are handed on from each β to the next."""
+    """The paper's networks and sizes, for GPUs: parameters are handed on from each β to the next."""
 
-    target: ClassVar[str] = U1Theory.name
+    target: ClassVar[str] = "u1"
 
-    leapfrog_steps: Layers = _PAPER["leapfrog_steps"]
+    chains: Annotated[int, Meta(ge=2, le=10**7)] = 512
+    """chains of each sampler in a comparison"""
+    leapfrog_steps: Layers = 10
     """leapfrog layers"""
-    hidden: Hidden = _PAPER["hidden"]
+    hidden: Hidden = (256, 256, 256)
     """sizes of the hidden layers of networks"""
-    train_chains: Chains = _PAPER["chains"]
+    train_chains: Chains = 2048
     """chains in a training batch"""
     steps: Count = 250_000
     """training steps at the first coupling"""
@@ -73,17 +73,11 @@ class PaperStudy(CouplingStudy):
                 "chains": self.train_chains,
                 "steps": self.steps if before is None else self.transfer_steps,
                 "model": None if before is None else _name(before, "dense"),
-                "beta_start": before,
+                "gamma_start": before and before / beta,
             }
             yield self.training(_name(beta, "dense"), f"dense networks at β = {beta:g}", table)
             yield self.compared(beta, [_name(beta, "dense")])
             before = beta
-
-
-PRESETS: Mapping[str, Preset] = {
-    "cpu": Preset("the paper's results with networks in windows, in half an hour on two cores", U1Study),
-    "paper": Preset("the paper's networks and sizes, for GPUs: half a million steps", PaperStudy, {"chains": 512}),
-}
 
 
 def _name(beta: float, sampler: str) -> str:

@@ -1,19 +1,13 @@
-"""The theory's own command, at a small size."""
+"""The demonstration, at a small size."""
 
 import io
 
 import pytest
-import tyro
 from rich.console import Console
 
+from dlhmc.cli.demo import demo
 from dlhmc.errors import ExitCode
-from dlhmc.theories.u1.commands import Demo
-from dlhmc.theories.u1.demo import demo
 from dlhmc.theories.u1.theory import U1Settings
-
-
-def test_options_of_the_demonstration():
-    assert tyro.cli(Demo, args=["--steps", "7"]) == Demo(steps=7)
 
 
 @pytest.mark.slow

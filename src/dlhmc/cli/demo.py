@@ -1,5 +1,6 @@
 """HMC freezes, networks that learn while one looks on tunnel; both beside the exact values."""
 
+import dataclasses
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -9,15 +10,14 @@ from rich.console import Console
 from rich.table import Table
 
 from dlhmc.errors import ExitCode
-from dlhmc.plans.sampling import SamplePlan
-from dlhmc.plans.training import TrainPlan
 from dlhmc.report.page import save
 from dlhmc.report.plots import draw_histories
 from dlhmc.run.directory import RunDirectory, read_json
 from dlhmc.run.show import shown_mean, shown_time
-from dlhmc.settings import merged
+from dlhmc.spec.sampling import SampleSpec
+from dlhmc.spec.training import TrainSpec
 from dlhmc.theories.u1.figures import Q_Z, in_words
-from dlhmc.theories.u1.theory import U1Settings, U1Theory
+from dlhmc.theories.u1.theory import U1Settings
 
 _ROWS = ("plaquette", "charge_squared")
 
@@ -28,11 +28,11 @@ def demo(out: Path, trajectories: int, steps: int, console: Console, settings: U
     Before training the layers are HMC, with two steps; that there is a way out of a sector they find by themselves.
     """
     settings = settings or U1Settings()
-    where, target = in_words(settings), merged({"target": U1Theory.name}, settings)
+    where, target = in_words(settings), {"target": "u1", **dataclasses.asdict(settings)}
     # Never into an earlier demo: the first number that is free.
     out = next(out / str(number) for number in count(1) if not (out / str(number)).exists())
     console.print(f"[bold]training[/bold] networks for {where}", highlight=False)
-    _, code = TrainPlan.from_table(target | {"steps": steps}).run(out / "training", console)
+    _, code = TrainSpec.of(target | {"network": "local", "steps": steps}).run(out / "training", console)
     if code is not ExitCode.OK:
         return code
     samplers: dict[str, dict[str, Any]] = {
@@ -44,7 +44,7 @@ def demo(out: Path, trajectories: int, steps: int, console: Console, settings: U
     for label, sampler in samplers.items():
         console.print(f"[bold]{label}[/bold] on {where}", highlight=False)
         directory = RunDirectory(out / label.lower().replace(" ", "-"))
-        plan = SamplePlan.from_table(target | sampler | {"trajectories": trajectories})
+        plan = SampleSpec.of(target | sampler | {"trajectories": trajectories})
         work, code = plan.run(directory.path, console, show_results=False)
         if code is not ExitCode.OK:
             return code

@@ -1,18 +1,18 @@
-"""A sampling run of the command line: theory, sampler, moves, amounts."""
+"""A sampling run: target, sampler, measurements, amounts."""
 
 import dataclasses
 import functools
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from dlhmc.errors import Setting, UserError
+from dlhmc.models.files import absolute
 from dlhmc.names import Scheme
-from dlhmc.plans.plan import LongPlan
-from dlhmc.plans.tables import absolute
 from dlhmc.run.settings import SampleAmounts
-from dlhmc.settings import Advanced, Amount, Count, Positive, Settings
-from dlhmc.theories.contract import Moves, Occasional, Theory
+from dlhmc.settings import Advanced, Amount, Count, Listed, Positive, Settings
+from dlhmc.spec.machine import Machine
+from dlhmc.spec.spec import Spec
+from dlhmc.theories.contract import Occasional, Theory
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -21,34 +21,37 @@ if TYPE_CHECKING:
     from dlhmc.run.driver import ExecutionOptions
     from dlhmc.run.sampling import Sampler, Sampling
 
-_KERNELS = ("hmc", "exact", "dlhmc")
+KERNELS = ("hmc", "exact", "heatbath", "dlhmc")
 _FIRST_GUESS_OF_STEP_SIZE = 0.1
 
 
 @dataclasses.dataclass(frozen=True)
 class SamplerSettings(Settings):
-    """Which kernel."""
-
-    section: ClassVar[str] = "sampler"
+    """Which kernel: the table [sampler]."""
 
     kernel: str = "hmc"
-    """hmc, or exact for independent configurations; dlhmc with a model; or a kernel made for the target"""
+    """hmc, exact, or heatbath (gauge fields)"""
     leapfrog_steps: Count = 20
     """integrator steps in a trajectory of HMC"""
     step_size: Positive | None = None
     """size of an integrator step; tuned if not given"""
     integrator: Scheme = "leapfrog"
-    """leapfrog, or omelyan (second-order minimum norm)"""
+    """leapfrog, or omelyan (minimum norm)"""
     inner_steps: Advanced[Count | None] = None
     """steps of a fast part of the force for each of a slow one; what suits the target if not given"""
+    overrelaxation: Annotated[Amount, Listed(ability="heat bath")] = 4
+    """overrelaxation sweeps after each heat-bath sweep"""
+    hits: Annotated[Amount, Listed(ability="hits")] = 0
+    """instanton hits after each trajectory, in two dimensions"""
     model: str | None = None
-    """training run or model file to sample with; then the kernel is dlhmc"""
+    """training run, file, or a name of 'dlhmc models'"""
     alternate: Advanced[Amount | None] = None
     """with a model: learned trajectories after each of HMC, 0 for them alone; 1 for windows if not given"""
 
     def __post_init__(self) -> None:
         """A model makes the kernel a learned one."""
         super().__post_init__()
+        self.require(self.kernel in KERNELS, "kernel", f"one of {', '.join(KERNELS)}")
         if (self.kernel == "dlhmc") != (self.model is not None):
             if self.kernel != "hmc":
                 either = f"{Setting('model')} or {Setting('kernel')}"
@@ -58,75 +61,64 @@ class SamplerSettings(Settings):
             raise UserError(
                 f"{Setting('alternate')} is for learned trajectories: give a {Setting('model')}, or leave it out."
             )
-        object.__setattr__(self, "model", absolute(self.model))
+        if self.model is not None:
+            object.__setattr__(self, "model", absolute(self.model))
 
 
 @dataclasses.dataclass(frozen=True)
-class SamplePlan(LongPlan):
+class SampleSpec(Spec):
     """All of it."""
 
     kind: ClassVar[str] = "sample"
 
     sampler: SamplerSettings
-    moves: Moves
-    occasional: Occasional
+    measure: Occasional
     amounts: SampleAmounts
+    machine: Machine
 
-    def __post_init__(self) -> None:
-        """A kernel of this theory."""
-        known = (*_KERNELS, *self.moves.kernels)
-        self.sampler.require(self.sampler.kernel in known, "kernel", f"one of {', '.join(known)}")
-
-    @staticmethod
-    def parts(theory: Theory, table: Mapping[str, Any]) -> dict[str, type[Settings]]:
-        """The classes of settings, by the field that holds them."""
+    @classmethod
+    def tables(cls, theory: Theory, network: str | None) -> dict[str, type[Settings]]:
+        """The classes of settings by field."""
         return {
-            "sampler": SamplerSettings,
             "target": theory.settings,
-            "moves": theory.moves,
-            "occasional": theory.occasional,
+            "sampler": SamplerSettings,
+            "measure": Occasional,
             "amounts": SampleAmounts,
+            "machine": Machine,
         }
 
     @property
     def label(self) -> str:
         """Kernel and moves."""
-        return "-".join(filter(None, (self.sampler.kernel, self.moves.label)))
+        return self.sampler.kernel + (f"-hits{self.sampler.hits}" if self.sampler.hits else "")
+
+    @property
+    def seed(self) -> int:
+        """Root of all random numbers."""
+        return self.amounts.seed
+
+    def longer(self, trajectories: int) -> Self:
+        """The same with another number of trajectories."""
+        return dataclasses.replace(self, amounts=self.amounts.extended(trajectories))
 
     def build(self) -> "tuple[Sampler, dict[str, Path]]":
         """Target and kernel, in the precision that JAX is set to, and the files that they come from."""
-        from dlhmc.kernels import HMC, Alternating, Exact, Kernel
-        from dlhmc.models.model import Model
         from dlhmc.run.configurations import start_from_file
         from dlhmc.run.engine import Measurements
-        from dlhmc.run.sampling import Sampler, exact_draws
+        from dlhmc.run.sampling import Sampler
+        from dlhmc.spec.kernels import build_kernel
 
-        target, settings = self.target.build(), self.sampler
-        inputs: dict[str, Path] = {}
-        kernel: Kernel
-        step_size = _FIRST_GUESS_OF_STEP_SIZE if settings.step_size is None else settings.step_size
-        hmc = HMC(target, step_size, settings.leapfrog_steps, settings.integrator, inner_steps=settings.inner_steps)
-        if settings.kernel == "exact":
-            kernel = Exact(target, exact_draws(target))
-        elif settings.kernel in self.moves.kernels:
-            kernel = self.moves.kernel(settings.kernel, target)
-        elif settings.model is not None:
-            model = Model.open(settings.model)
-            model.require_target(self.theory.name, self.target)
-            learned, inputs = model.kernel(target), {"model": model.path}
-            moves = int(learned.trajectory.acts_in_windows) if settings.alternate is None else settings.alternate
-            kernel = Alternating(hmc, learned, moves) if moves else learned
-        else:
-            kernel = hmc
-        tune = settings.step_size is None and kernel.tunable_step_size() is not None
+        target = self.target.build()
+        kernel, inputs = build_kernel(self.sampler, target, _FIRST_GUESS_OF_STEP_SIZE)
+        tune = self.sampler.step_size is None and kernel.tunable_step_size() is not None
         start = None
         if (file := self.amounts.start_file) is not None:
             start = functools.partial(start_from_file, file, target, self.amounts.chains)
             inputs = inputs | {"start": file}
         measured = Measurements(
-            occasional=self.occasional.observables(target), temperature=self.amounts.temperature_every > 0
+            occasional=self.measure.observables(target), temperature=self.amounts.temperature_every > 0
         )
-        return Sampler(self.moves.applied(kernel), tune, measured, self.occasional.notes(), start), inputs
+        return Sampler(kernel, tune, measured, self.measure.notes(), start, self.target.describe()), inputs
 
     def run(
         self,
@@ -146,7 +138,7 @@ class SamplePlan(LongPlan):
 
         with jax.enable_x64(self.amounts.float64):
             sampler, _ = self.build()
-            place = Place(path, self.table(), resuming)
+            place = Place(path, self.to_tables(), resuming)
             return sample(sampler, self.amounts, place, console, options or PLAIN, show_results=show_results)
 
     def estimate(self, console: "Console") -> None:
@@ -166,7 +158,7 @@ class SamplePlan(LongPlan):
         from dlhmc.run.directory import RunDirectory
         from dlhmc.run.sampling import check_run
 
-        plan, directory = cls.reopened(path), RunDirectory(path)
-        with jax.enable_x64(plan.amounts.float64):
-            sampler, _ = plan.build()
-            return check_run(sampler, plan.amounts, directory, console)
+        spec, directory = cls.reopened(path), RunDirectory(path)
+        with jax.enable_x64(spec.amounts.float64):
+            sampler, _ = spec.build()
+            return check_run(sampler, spec.amounts, directory, console)

@@ -1,15 +1,15 @@
-"""A comparison of the command line: theory, its hand-made samplers, learned samplers, and the race."""
+"""A comparison: target, learned samplers, samplers made by hand, and how long to compare."""
 
 import dataclasses
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
+from dlhmc.comparison.competitors import Competitors
 from dlhmc.comparison.settings import CompareSettings, Lengths
-from dlhmc.plans.plan import Plan
-from dlhmc.plans.tables import absolute
+from dlhmc.models.files import absolute, find
 from dlhmc.settings import Advanced, Amount, Settings
-from dlhmc.theories.contract import Rivals, Theory
+from dlhmc.spec.spec import Spec
+from dlhmc.theories.contract import Theory
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -23,12 +23,10 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class LearnedSettings(Settings):
-    """Learned samplers."""
-
-    section: ClassVar[str] = "sampler"
+    """Learned samplers: the table [learned]."""
 
     model: tuple[str, ...] = ()
-    """training runs or model files of learned samplers"""
+    """training runs, model files or shipped models"""
     alternate: Amount | None = None
     """learned trajectories after each of HMC, 0 for them alone; if not given, alone, and in windows also 1"""
     alternate_lengths: Advanced[Lengths] = (0.5, 1.0)
@@ -37,28 +35,35 @@ class LearnedSettings(Settings):
     def __post_init__(self) -> None:
         """Names mean the same in every directory."""
         super().__post_init__()
-        object.__setattr__(self, "model", tuple(str(absolute(name)) for name in self.model))
+        for name in self.model:
+            find(name)
+        object.__setattr__(self, "model", tuple(map(absolute, self.model)))
 
 
 @dataclasses.dataclass(frozen=True)
-class ComparePlan(Plan):
+class CompareSpec(Spec):
     """All of it."""
 
     kind: ClassVar[str] = "compare"
 
     learned: LearnedSettings
-    rivals: Rivals
-    settings: CompareSettings
+    competitors: Competitors
+    compare: CompareSettings
 
-    @staticmethod
-    def parts(theory: Theory, table: Mapping[str, Any]) -> dict[str, type[Settings]]:
-        """The classes of settings, by the field that holds them."""
+    @classmethod
+    def tables(cls, theory: Theory, network: str | None) -> dict[str, type[Settings]]:
+        """The classes of settings by field."""
         return {
             "target": theory.settings,
             "learned": LearnedSettings,
-            "rivals": theory.rivals,
-            "settings": CompareSettings,
+            "competitors": Competitors,
+            "compare": CompareSettings,
         }
+
+    @property
+    def seed(self) -> int:
+        """Root of all random numbers."""
+        return self.compare.seed
 
     def models(self, target: "Target") -> "tuple[list[Contestant], list[Tuned], dict[str, Path]]":
         """The samplers of the models, alone or in turn with HMC, and their files; one that does not fit is refused."""
@@ -72,7 +77,6 @@ class ComparePlan(Plan):
         inputs: dict[str, Path] = {}
         for name, brief in zip(names, short, strict=True):
             model = Model.open(name)
-            model.require_target(self.theory.name, self.target)
             label = f"model {brief if short.count(brief) == 1 else name}"
             network = None if model.architecture is None else model.architecture.name
             kernel = model.kernel(target)
@@ -87,24 +91,19 @@ class ComparePlan(Plan):
             inputs[label] = model.path
         return alone, in_turn, inputs
 
-    def _target(self) -> "Target":
-        target = self.target.build()
-        self.rivals.check(target)
-        return target
-
     def estimate(self, console: "Console") -> None:
         """Print what the comparison would take."""
         import jax
 
         from dlhmc.comparison.command import estimate
 
-        with jax.enable_x64(self.settings.float64):
-            target = self._target()
+        with jax.enable_x64(self.compare.float64):
+            target = self.target.build()
             models, in_turn, _ = self.models(target)
-            estimate(target, self.settings, models, self.rivals, in_turn, console)
+            estimate(target, self.compare, models, self.competitors, in_turn, console)
 
     def run(
-        self, path: Path, console: "Console", options: "ExecutionOptions | None" = None
+        self, path: Path, console: "Console", options: "ExecutionOptions | None" = None, *, resuming: bool = False
     ) -> "tuple[Results, ExitCode]":
         """Do it, in a new directory, and show the tables."""
         import jax
@@ -116,12 +115,12 @@ class ComparePlan(Plan):
 
         options = options or PLAIN
         RunDirectory(path).refuse_if_taken()
-        with jax.enable_x64(self.settings.float64):
+        with jax.enable_x64(self.compare.float64):
             # Before the directory is made: what does not fit leaves nothing behind.
-            target = self._target()
+            target = self.target.build()
             models, in_turn, _ = self.models(target)
-            place = Place(path, self.table())
-            results, code = compare(target, self.settings, models, self.rivals, in_turn, place, console, options)
+            place, samplers = Place(path, self.to_tables()), (models, self.competitors, in_turn)
+            results, code = compare(target, self.compare, *samplers, place, console, options, self.target.describe())
         if not options.quiet:
             table.show(results, console)
             console.out(f"written to {path}", highlight=False)

@@ -1,0 +1,1 @@
+"""Specifications: what runs, as tables of one TOML file, options of the command line, and objects to be built."""
