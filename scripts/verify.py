@@ -42,10 +42,7 @@ from dlhmc.testing.stationarity import p_value_of_means
 from dlhmc.theories.gauge.field import U1, wilson
 from dlhmc.theories.gauge.known import charge
 from dlhmc.theories.u1.hits import InstantonHits
-from dlhmc.theories.vectors.funnel import Funnel
-from dlhmc.theories.vectors.gaussian import Gaussian, correlated_gaussian
-from dlhmc.theories.vectors.mixture import GaussianMixture
-from dlhmc.theories.vectors.rough_well import RoughWell
+from dlhmc.theories.vectors.toys import Funnel, Gaussian, GaussianMixture, RoughWell, correlated_gaussian
 from dlhmc.training import Algorithm, train
 from dlhmc.training.losses import loss_for
 

@@ -5,14 +5,20 @@ from dlhmc import (
     U1,
     Funnel,
     GaussianMixture,
+    LogDensity,
     RoughWell,
     Schwinger,
     correlated_gaussian,
     ill_conditioned_gaussian,
     wilson,
 )
-from dlhmc.theories.vectors.log_density import banana_target
 from guest_theories import Ring, Villain
+
+
+def banana(x):
+    """A curved valley."""
+    return -0.5 * (x[0] ** 2 + (x[1] - x[0] ** 2) ** 2)
+
 
 EXAMPLES = {
     "u1": lambda: U1((4, 6), beta=2.5, gamma=0.8),
@@ -27,7 +33,7 @@ EXAMPLES = {
     "correlated-gaussian": correlated_gaussian,
     "rough-well": lambda: RoughWell(dim=3, eta=0.1, gamma=1.5),
     "funnel": lambda: Funnel(dim=3, sigma=1.5, gamma=0.9),
-    "log-density": banana_target,
+    "log-density": lambda: LogDensity(banana, dim=2),
     "ring": lambda: Ring(3, beta=1.5, gamma=0.8),
     "villain": lambda: Villain((4, 6), beta=1.7, gamma=0.9),
 }

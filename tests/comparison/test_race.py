@@ -28,7 +28,7 @@ from dlhmc.settings import read_table
 from dlhmc.targets import Known, Moment, Target
 from dlhmc.theories.gauge.field import U1
 from dlhmc.theories.u1.hits import InstantonHits
-from dlhmc.theories.vectors.mixture import GaussianMixture
+from dlhmc.theories.vectors.toys import GaussianMixture
 
 
 class Well(Action):

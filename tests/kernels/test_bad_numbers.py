@@ -20,7 +20,7 @@ from dlhmc.targets.contract import with_actions
 from dlhmc.theories.gauge.architectures import LocalArchitecture
 from dlhmc.theories.gauge.field import U1, GaugeField
 from dlhmc.theories.u1.hits import InstantonHits
-from dlhmc.theories.vectors.gaussian import Gaussian, GaussianDensity
+from dlhmc.theories.vectors.toys import Gaussian, GaussianDensity
 
 BAD = (np.nan, np.inf, -np.inf)
 OF_TARGET = tuple(f"{what} {where}" for what in ("action", "force") for where in ("at the start", "after it"))

@@ -15,8 +15,7 @@ from dlhmc.networks import SQT, Network
 from dlhmc.testing import check_stationarity
 from dlhmc.theories.gauge.architectures import LocalArchitecture
 from dlhmc.theories.gauge.field import U1
-from dlhmc.theories.vectors.gaussian import Gaussian, correlated_gaussian
-from dlhmc.theories.vectors.mixture import GaussianMixture
+from dlhmc.theories.vectors.toys import Gaussian, GaussianMixture, correlated_gaussian
 from dlhmc.training import Algorithm, Inputs, advance, jump_loss
 from dlhmc.training.loss import charge_loss, leaving_loss
 from unoptimised import shaken, unoptimised

@@ -18,7 +18,7 @@ from dlhmc.testing import ConformanceError, check_network, check_rule, check_tra
 from dlhmc.testing.trajectory import log_jacobians, round_trip
 from dlhmc.theories.gauge.architectures import CovariantArchitecture, LocalArchitecture
 from dlhmc.theories.gauge.field import U1, wilson
-from dlhmc.theories.vectors.gaussian import correlated_gaussian
+from dlhmc.theories.vectors.toys import correlated_gaussian
 from dlhmc.training import Algorithm, jump_loss, train
 from guest_theories import Ring, Villain
 from unoptimised import shaken, unoptimised

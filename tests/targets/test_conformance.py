@@ -14,7 +14,7 @@ from dlhmc.testing import ConformanceError, check_target
 from dlhmc.testing.checks import example
 from dlhmc.testing.target import TARGET_CHECKS, auxiliary_fields_are_drawn
 from dlhmc.theories.gauge.field import U1
-from dlhmc.theories.vectors.log_density import LogDensity
+from dlhmc.theories.vectors.density import LogDensity
 from examples_of_targets import EXAMPLES
 from guest_theories import Bonds, Ring, UnitQuaternions
 

@@ -9,7 +9,7 @@ from dlhmc.kernels import HMC, Info, Kernel, State
 from dlhmc.targets.contract import with_gamma
 from dlhmc.testing import check_ranks
 from dlhmc.theories.gauge.field import U1
-from dlhmc.theories.vectors.gaussian import Gaussian
+from dlhmc.theories.vectors.toys import Gaussian
 
 # `check_stationarity`, which everything else relies on, is tested in the short run.
 pytestmark = [pytest.mark.statistical, pytest.mark.slow]

@@ -14,8 +14,7 @@ from dlhmc.models.dense import DenseArchitecture
 from dlhmc.targets.windows import Windows
 from dlhmc.theories.gauge.field import U1
 from dlhmc.theories.gauge.known import sine_charge
-from dlhmc.theories.vectors.gaussian import Gaussian
-from dlhmc.theories.vectors.mixture import GaussianMixture
+from dlhmc.theories.vectors.toys import Gaussian, GaussianMixture
 from dlhmc.training.loss import Transition, action_loss, charge_loss, jump_loss
 from dlhmc.training.schedule import Knots, learning_rate
 from dlhmc.training.step import COLLAPSED, SKIPS_IN_A_ROW, Algorithm

@@ -1,6 +1,7 @@
 """Leaves of pytrees: numbers as leaves, leaves by name, and their fingerprints."""
 
 import hashlib
+from collections.abc import Sequence
 from typing import Any, TypeVar, cast
 
 import equinox as eqx
@@ -26,11 +27,12 @@ def leaf(value: ArrayLike) -> Array:
     return cast(Array, array.astype(jnp.result_type(float if array.dtype.kind == "f" else int)))
 
 
-def parameter(name: str, value: ArrayLike, hint: Any) -> Array:
-    """A number as a leaf, checked as the setting of that name; what is being traced cannot be."""
-    if not isinstance(value, jax.core.Tracer):
-        checked(name, np.asarray(value).tolist(), hint)
-    return leaf(value)
+def parameter(name: str, value: ArrayLike | Sequence[float], hint: Any) -> Array:
+    """A number, or several, as a leaf, checked as the setting of that name; what is being traced cannot be."""
+    if isinstance(value, jax.core.Tracer):
+        return value
+    number = checked(name, np.asarray(value).tolist(), hint)
+    return leaf(value if isinstance(value, jax.Array) else number)
 
 
 def integer(value: int, dtype: type[np.integer[Any]] = np.int32) -> Array:

@@ -40,7 +40,7 @@ def measure(configurations: Any, target: Target, occasional: Occasional = NONE) 
     Configurations of a chain follow each other in its order, so that their autocorrelation can be told; without a chain
     axis they are one chain. What runs of a theory measure once in a while can be asked for as `occasional`.
 
-    >>> from dlhmc.theories.vectors.gaussian import Gaussian
+    >>> from dlhmc.theories.vectors.toys import Gaussian
     >>> found = measure(np.random.default_rng(0).normal(size=(1000, 3)), Gaussian([1.0, 1.0, 1.0]))
     >>> print(found.mean("squared_norm"))
     2.97(7)

@@ -10,11 +10,16 @@ EXPORTS = {
         "schwinger.reweighting": ("reweighted",),
         "schwinger.schwinger": ("Schwinger",),
         "u1.hits": ("InstantonHits",),
-        "vectors.funnel": ("Funnel",),
-        "vectors.gaussian": ("Gaussian", "correlated_gaussian", "gaussian_from_covariance", "ill_conditioned_gaussian"),
-        "vectors.log_density": ("LogDensity",),
-        "vectors.mixture": ("GaussianMixture",),
-        "vectors.rough_well": ("RoughWell",),
+        "vectors.density": ("LogDensity",),
+        "vectors.toys": (
+            "Funnel",
+            "Gaussian",
+            "GaussianMixture",
+            "RoughWell",
+            "correlated_gaussian",
+            "gaussian_from_covariance",
+            "ill_conditioned_gaussian",
+        ),
     }.items()
     for name in names
 }

@@ -6,16 +6,16 @@ from dlhmc.theories.gauge.heatbath import HeatBath
 from dlhmc.theories.schwinger.reweighting import reweighted
 from dlhmc.theories.schwinger.schwinger import Schwinger
 from dlhmc.theories.u1.hits import InstantonHits
-from dlhmc.theories.vectors.funnel import Funnel
-from dlhmc.theories.vectors.gaussian import (
+from dlhmc.theories.vectors.density import LogDensity
+from dlhmc.theories.vectors.toys import (
+    Funnel,
     Gaussian,
+    GaussianMixture,
+    RoughWell,
     correlated_gaussian,
     gaussian_from_covariance,
     ill_conditioned_gaussian,
 )
-from dlhmc.theories.vectors.log_density import LogDensity
-from dlhmc.theories.vectors.mixture import GaussianMixture
-from dlhmc.theories.vectors.rough_well import RoughWell
 
 __all__ = [
     "CPN",

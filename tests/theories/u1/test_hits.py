@@ -9,7 +9,7 @@ from dlhmc.kernels import HMC, Exact
 from dlhmc.theories.gauge.field import U1
 from dlhmc.theories.gauge.known import charge
 from dlhmc.theories.u1.hits import InstantonHits
-from dlhmc.theories.vectors.gaussian import Gaussian
+from dlhmc.theories.vectors.toys import Gaussian
 from unoptimised import unoptimised
 
 pytestmark = pytest.mark.statistical

@@ -1,173 +1,130 @@
-"""Densities in flat space, x[dim, chain]: the toy problems of the L2HMC paper, a funnel, and a user's own.
+"""Densities in flat space, x[dim, chain], and a user's own."""
 
-The toys are those of Levy, Hoffman, Sohl-Dickstein, "Generalizing Hamiltonian Monte Carlo with neural networks"
-(ICLR 2018): each is hard in one way only, and each is solved exactly here, for every annealing factor γ.
-"""
-
-import math
+import functools
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
+from jax.tree_util import Partial
 from jaxtyping import Array, ArrayLike, Float, Key
-from numpy.polynomial.legendre import leggauss
-from numpy.typing import NDArray
 
 from dlhmc.actions.contract import Action
+from dlhmc.errors import UserError
 from dlhmc.geometry.contract import PerChain
 from dlhmc.geometry.flat import FlatSpace
 from dlhmc.names import Start
-from dlhmc.numerics import rng
-from dlhmc.targets.contract import ExactDraws, Known, Moment, Symmetry, Target
+from dlhmc.numerics.leaves import parameter
+from dlhmc.settings import Count, Positive, checked
+from dlhmc.targets.contract import Known, Moment, Target
 
+Scalar = Float[Array, ""]
 Points = Float[Array, "dim chain"]
-Gamma = Float[Array, ""]
-Host = NDArray[np.float64]
+Values = dict[str, PerChain]
+#: a function of one point x[dim]
+PointFunction = Callable[[Float[Array, " dim"]], Scalar]
 
-# In standard deviations, where integrals are cut off: e^{−12²/2} = 5e-32.
-REACH = 12.0
 # Coordinates that are looked at one by one.
 WATCHED = 3
 
 
 class Density(Action):
-    """−log p(x) of vectors, with what is known of it, for every annealing factor γ."""
+    """−log p(x) of vectors."""
 
-    dim: eqx.AbstractVar[int]
-
-    @abstractmethod
-    def width(self) -> Float[Array, ""]:
-        """The largest standard deviation, or a guess at it."""
+    dim: int = eqx.field(static=True)
 
     @abstractmethod
-    def observe(self, x: Points) -> dict[str, PerChain]:
+    def observe(self, x: Points) -> Values:
         """What is measured."""
 
-    def centre(self, chains: int, dtype: jnp.dtype) -> Points:
-        """A cold start."""
-        return jnp.zeros((self.dim, chains), dtype)
-
-    def exact(self, gamma: float) -> dict[str, float]:
-        """Exact values of moments and functions."""
-        return {}
-
-    def functions(self, x: Points) -> dict[str, PerChain]:
-        """What tests of exactness look at beside the moments."""
-        return {}
-
-    def symmetries(self) -> dict[str, Symmetry]:
-        return {}
-
-
-class Drawable(Density):
-    """One that can be drawn from."""
-
     @abstractmethod
-    def draw(self, key: Key[Array, ""], gamma: Gamma, chains: int, dtype: jnp.dtype) -> Points:
-        """Independent points of p^γ."""
+    def width(self) -> Scalar:
+        """The largest standard deviation, or a guess at it: that of a hot start."""
+
+    def centre(self) -> Scalar:
+        """The first coordinate of a cold start, whose others are 0."""
+        return jnp.zeros(())
 
 
-class Draws(eqx.Module):
-    """Independent points."""
-
-    density: Drawable
-    gamma: Gamma
-
-    def draw(self, key: Key[Array, ""], chains: int, dtype: jnp.dtype) -> Points:
-        return self.density.draw(key, self.gamma.astype(dtype), chains, dtype)
-
-
-class _Observables(eqx.Module):
-    density: Density
-
-    def __call__(self, x: Points) -> dict[str, PerChain]:
-        return self.density.observe(x)
-
-
-def of_density(density: Density, known: Known, gamma: ArrayLike = 1.0) -> Target:
+def of_density(density: Density, known: Known, gamma: ArrayLike) -> Target:
     """The target of p^γ."""
-    return Target(FlatSpace((density.dim,)), [density], _Observables(density), known, gamma)
+    return Target(FlatSpace((density.dim,)), [density], density.observe, known, gamma)
 
 
-def known_of(moments: Mapping[str, Moment], slow: Sequence[str], **more: Any) -> Known:
-    """What densities know of themselves, with the exact means of slow observables where there are any."""
-    return Known(
-        moments=moments,
-        slow=lambda target: {name: target.exact().get(name) for name in slow},
-        symmetries=lambda target: _density(target).symmetries(),
-        functions=lambda target, x: _density(target).functions(x),
-        exact=lambda target: _density(target).exact(float(target.gamma)) if len(target.actions) == 1 else {},
-        exact_draws=_draws,
-        start=_start,
-        **more,
-    )
-
-
-def _density(target: Target) -> Density:
-    density = target.actions[0]
-    if not isinstance(density, Density):
-        raise TypeError(f"{type(density).__name__} is no density in flat space")
-    return density
-
-
-def _draws(target: Target) -> ExactDraws | None:
-    density = _density(target)
-    return Draws(density, target.gamma) if isinstance(density, Drawable) and len(target.actions) == 1 else None
-
-
-def _start(target: Target, key: Key[Array, ""], kind: Start, chains: int, dtype: jnp.dtype) -> Points:
+def start(target: Target, key: Key[Array, ""], kind: Start, chains: int, dtype: jnp.dtype) -> Points:
     """Hot: an isotropic Gaussian as wide as the density at its widest; cold: its centre."""
-    density = _density(target)
+    density: Any = target.actions[0]
     if kind == "cold":
-        return density.centre(chains, dtype)
-    return density.width().astype(dtype) * rng.normal(key, (density.dim, chains), dtype)
+        return target.geometry.origin(chains, dtype).at[0].set(density.centre().astype(dtype))
+    return density.width().astype(dtype) * target.geometry.scatter(key, chains, dtype)
 
 
-# Parameters.
+class OwnDensity(Density):
+    """A function of one point that is log p, and others that are measured."""
+
+    function: PointFunction
+    measured: dict[str, PointFunction]
+    spread: Scalar
+
+    def terms(self, x: Points) -> Float[Array, "1 chain"]:
+        return -_each(self.function, x)[None]
+
+    def observe(self, x: Points) -> Values:
+        return {name: _each(function, x) for name, function in self.measured.items()}
+
+    def width(self) -> Scalar:
+        return self.spread
 
 
-def host(leaf: Array) -> Host:
-    """A leaf as numbers on the host."""
-    return np.asarray(leaf, np.float64)
+@functools.cache  # the same knowledge each time: another one would be compiled again
+def _known(names: tuple[str, ...]) -> Known:
+    # All of them are slow: nobody knows which one is.
+    return Known({name: Moment(name) for name in names}, lambda target: dict.fromkeys(names), start=start)
 
 
-def positive(name: str, value: ArrayLike | Sequence[float], *, ndim: int = 0, least: float = 0.0) -> Array:
-    """The value as a leaf; it must be positive unless it is being traced, when nobody knows."""
-    leaf = jnp.asarray(value, dtype=jnp.result_type(float))
-    if leaf.ndim != ndim or leaf.size == 0:
-        raise ValueError(f"{name} must be {'a list of numbers' if ndim else 'a number'}, got {value!r}")
-    if not isinstance(leaf, jax.core.Tracer):
-        numbers = host(leaf)
-        if not (np.isfinite(numbers) & (numbers > 0) & (numbers >= np.float32(least))).all():
-            wanted = f"at least {least:g}" if least else "positive"
-            raise ValueError(f"{name} must be {wanted} and finite, got {value!r}")
-    return leaf
+def LogDensity(  # noqa: N802
+    function: PointFunction,
+    dim: int,
+    observables: Mapping[str, PointFunction] | None = None,
+    spread: ArrayLike = 1.0,
+    gamma: ArrayLike = 1.0,
+) -> Target:
+    """A user's own density: any JAX function of one point x[dim] that returns log p(x), up to a constant.
+
+    Parameters in a closure are compiled in; those of `jax.tree_util.Partial(function, parameters)`, or of an
+    Equinox module that is called, are leaves. The observables are functions of one point, too: by default the first
+    coordinates and |x|². Nothing is known exactly, so there are no exact draws; `spread` is the width of a hot start.
+
+    >>> target = LogDensity(lambda x: -jnp.sum(x**4), dim=2)
+    >>> target.force(jnp.array([[1.0], [2.0]])).tolist()
+    [[4.0], [32.0]]
+    """
+    dim = checked("dim", dim, Count)
+    if observables is None:
+        observables = {f"x{i}": Partial(jnp.take, indices=i) for i in range(min(dim, WATCHED))}
+        observables["squared_norm"] = _squared_norm
+    own = _scalar_function("the log-density", function, dim)
+    measured = {name: _scalar_function(name, f, dim) for name, f in observables.items()}
+    density = OwnDensity(dim, own, measured, parameter("spread", spread, Positive))
+    return of_density(density, _known(tuple(measured)), gamma)
 
 
-def whole(name: str, value: int, least: int) -> int:
-    """A whole number that is large enough."""
-    if not isinstance(value, int | np.integer) or value < least:
-        raise ValueError(f"{name} must be a whole number of at least {least}, got {value}")
-    return int(value)
+def _squared_norm(x: Float[Array, " dim"]) -> Scalar:
+    return jnp.sum(x * x)
 
 
-# Exact results.
+def _each(function: PointFunction, x: Points) -> PerChain:
+    """The function of each chain's point."""
+    return jax.vmap(function, in_axes=-1)(x).astype(x.dtype)
 
 
-def quadrature(low: float, high: float, width: float) -> tuple[Host, Host]:
-    """Nodes and weights of Gauss–Legendre in panels of at most this width."""
-    nodes, weights = leggauss(16)
-    edges = np.linspace(low, high, math.ceil((high - low) / width) + 1)
-    centre, half = (edges[1:] + edges[:-1])[:, None] / 2, np.diff(edges)[:, None] / 2
-    return (centre + half * nodes).ravel(), (half * weights).ravel()
-
-
-def mean_functional(x: Host, weight: Host, log_density: Host) -> Callable[[Callable[[Host], Host]], float]:
-    """The functional f ↦ ∫ f p / ∫ p, with p known up to a factor at the nodes x."""
-    probability = weight * np.exp(log_density - log_density.max())
-    probability /= probability.sum()
-    return lambda f: float(f(x) @ probability)
+def _scalar_function(name: str, function: PointFunction, dim: int) -> PointFunction:
+    """The function as a pytree, so that it can be part of a target; its result must be one number."""
+    if not callable(function):
+        raise UserError(f"{name} must be a function of one point x[{dim}], got {function!r}.")
+    shape = jax.eval_shape(function, jax.ShapeDtypeStruct((dim,), jnp.result_type(float))).shape
+    if shape != ():
+        raise UserError(f"{name} must return one number for a point x[{dim}], but returns the shape {shape}.")
+    return function if isinstance(function, eqx.Module | Partial) else Partial(function)

@@ -15,7 +15,7 @@ class MixtureSettings(TargetSettings):
 
     def build(self) -> "Target":
         """The target."""
-        from dlhmc.theories.vectors.mixture import GaussianMixture
+        from dlhmc.theories.vectors.toys import GaussianMixture
 
         return GaussianMixture()
 
@@ -27,7 +27,7 @@ class IllConditionedSettings(TargetSettings):
 
     def build(self) -> "Target":
         """The target."""
-        from dlhmc.theories.vectors.gaussian import ill_conditioned_gaussian
+        from dlhmc.theories.vectors.toys import ill_conditioned_gaussian
 
         return ill_conditioned_gaussian()
 
@@ -39,7 +39,7 @@ class CorrelatedSettings(TargetSettings):
 
     def build(self) -> "Target":
         """The target."""
-        from dlhmc.theories.vectors.gaussian import correlated_gaussian
+        from dlhmc.theories.vectors.toys import correlated_gaussian
 
         return correlated_gaussian()
 
@@ -51,7 +51,7 @@ class RoughWellSettings(TargetSettings):
 
     def build(self) -> "Target":
         """The target."""
-        from dlhmc.theories.vectors.rough_well import RoughWell
+        from dlhmc.theories.vectors.toys import RoughWell
 
         return RoughWell()
 
@@ -63,7 +63,7 @@ class FunnelSettings(TargetSettings):
 
     def build(self) -> "Target":
         """The target."""
-        from dlhmc.theories.vectors.funnel import Funnel
+        from dlhmc.theories.vectors.toys import Funnel
 
         return Funnel()
 
