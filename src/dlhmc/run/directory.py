@@ -6,6 +6,7 @@ import importlib.metadata
 import json
 import os
 import platform
+import shlex
 import shutil
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -13,7 +14,7 @@ from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import IO, Any, NamedTuple, TypedDict
 
-from dlhmc.errors import Setting, UserError
+from dlhmc.errors import Setting, Spelled, UserError
 from dlhmc.files import UNFINISHED, parse_json, read_text, write_whole
 from dlhmc.settings import converted, read_table, to_toml
 
@@ -41,9 +42,8 @@ class RunDirectory:
     def refuse_if_taken(self) -> None:
         """A new run never touches an old one."""
         if self.config.exists() or self.history.exists():
-            raise UserError(
-                f"{self.path} already holds a run: choose another directory, or 'dlhmc resume {self.path}'."
-            )
+            again = Spelled("resume=True", f"'dlhmc resume {shlex.quote(str(self.path))}'")
+            raise UserError(f"{self.path} already holds a run: choose another directory, or {again}.")
         if self.path.exists() and not self.path.is_dir():
             raise UserError(f"{self.path} is a file: choose another directory.")
         # A run that died before it had written its configuration has not begun.
