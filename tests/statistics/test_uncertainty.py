@@ -12,7 +12,6 @@ from dlhmc.statistics import (
     format_uncertainty,
     gamma_method,
     mean_and_error,
-    ratio_and_error,
     split_rhat,
 )
 from dlhmc.statistics.uncertainty import independent_sector_changes
@@ -95,28 +94,6 @@ def test_mean_equals_pyerrors(a: float, shape: tuple[int, int]) -> None:
     obs = pyerrors.Obs([*series.T], [f"ensemble|r{c}" for c in range(shape[1])])
     obs.gamma_method()
     ours = mean_and_error(series)
-    np.testing.assert_allclose([ours.value, ours.error], [obs.value, obs.dvalue], rtol=1e-10)
-
-
-@pytest.mark.parametrize(("a", "shape"), [(0.0, (1000, 1)), (0.8, (3000, 1)), (0.8, (999, 5))])
-def test_ratio_equals_pyerrors(a: float, shape: tuple[int, int]) -> None:
-    denominator = ar1(a, shape, seed=2)
-    denominator += 4 - denominator.mean(axis=0)
-    numerator = 0.5 * denominator + 0.3 * ar1(a, shape, seed=3)
-    numerator += 2 - numerator.mean(axis=0)
-    names = [f"ensemble|r{c}" for c in range(shape[1])]
-    obs = pyerrors.Obs([*numerator.T], names) / pyerrors.Obs([*denominator.T], names)
-    obs.gamma_method()
-    ours = ratio_and_error(numerator, denominator)
-    np.testing.assert_allclose([ours.value, ours.error], [obs.value, obs.dvalue], rtol=1e-10)
-
-
-def test_single_chain_ratio_in_one_dimension() -> None:
-    denominator = 4 + ar1(0.5, (1000, 1), seed=4)[:, 0]
-    numerator = 2 + ar1(0.9, (1000, 1), seed=5)[:, 0]
-    obs = pyerrors.Obs([numerator], ["ensemble"]) / pyerrors.Obs([denominator], ["ensemble"])
-    obs.gamma_method()
-    ours = ratio_and_error(numerator, denominator)
     np.testing.assert_allclose([ours.value, ours.error], [obs.value, obs.dvalue], rtol=1e-10)
 
 
@@ -211,7 +188,6 @@ def test_chains_that_still_differ_have_no_error() -> None:
     assert estimate.error == math.inf
     assert estimate.rhat > 1.05
     assert mean_and_error(series, equilibrium_start=True).error < 1
-    assert ratio_and_error(series, 2 + 0 * series).error == math.inf
 
 
 def test_the_shortest_series_have_no_error() -> None:
@@ -249,14 +225,6 @@ def test_chains_stuck_in_different_places_are_noticed() -> None:
     offsets = 0.2 * np.array([-1.0, -1.0, 1.0, 1.0, 0.5, -0.5])
     series = np.random.default_rng(7).normal(size=(10_000, 6)) + offsets
     assert mean_and_error(series).error > 0.9 * offsets.std(ddof=1) / math.sqrt(6)
-
-
-def test_ratio_of_frozen_series_and_bad_input() -> None:
-    assert ratio_and_error(np.full(50, 0.3), np.full(50, 0.7)).error == math.inf
-    with pytest.raises(ValueError, match="zero"):
-        ratio_and_error(np.ones(50), np.tile([-1.0, 1.0], 25))
-    with pytest.raises(ValueError, match="shapes"):
-        ratio_and_error(np.ones(50), np.ones(49))
 
 
 def test_chains_in_equilibrium_that_disagree_have_the_error_of_their_spread() -> None:

@@ -12,7 +12,6 @@ from dlhmc.targets.contract import Target
 
 Rows = dict[str, NDArray[Any]]
 # So that the memory of a run does not go up and down with the number of recent rows.
-_CHAINS_AT_ONCE = 16
 
 
 class RecentRows:
@@ -137,9 +136,7 @@ class Monitor:
         series = self._series.array()
         if self._slow is None or len(series) < 8:
             return "…"
-        tau = integrated_autocorrelation_time(
-            series, mean=self._target.known.slow(self._target)[self._slow], chains_per_block=_CHAINS_AT_ONCE
-        )
+        tau = integrated_autocorrelation_time(series, mean=self._target.known.slow(self._target)[self._slow])
         stride = self._series.stride
         # The shortest stride at which the time can be measured: a longer one cannot see a time below itself.
         if not tau.resolved and self._series.full:

@@ -1,36 +1,28 @@
 """Errors, autocorrelations and convergence of Markov chains; NumPy only, for analysis on the host."""
 
 from dlhmc.statistics.autocorrelation import (
-    AutocorrelationFunction,
     AutocorrelationTime,
-    GammaAnalysis,
     Series,
     Strided,
     autocorrelation_function,
     gamma_method,
     integrated_autocorrelation_time,
 )
-from dlhmc.statistics.convergence import Convergence, convergence, effective_sample_size, ess_bulk, split_rhat
-from dlhmc.statistics.exactness import Exactness, Temperature, check_exactness, check_temperature
+from dlhmc.statistics.convergence import convergence, effective_sample_size, ess_bulk, split_rhat
+from dlhmc.statistics.exactness import check_exactness, check_temperature
 from dlhmc.statistics.uncertainty import (
     ChainEstimate,
     Estimate,
     format_uncertainty,
     mean_and_error,
-    ratio_and_error,
 )
 
 __all__ = [
-    "AutocorrelationFunction",
     "AutocorrelationTime",
     "ChainEstimate",
-    "Convergence",
     "Estimate",
-    "Exactness",
-    "GammaAnalysis",
     "Series",
     "Strided",
-    "Temperature",
     "autocorrelation_function",
     "check_exactness",
     "check_temperature",
@@ -41,6 +33,5 @@ __all__ = [
     "gamma_method",
     "integrated_autocorrelation_time",
     "mean_and_error",
-    "ratio_and_error",
     "split_rhat",
 ]

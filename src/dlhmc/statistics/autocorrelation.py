@@ -10,12 +10,14 @@ The integrated autocorrelation time is τ_int = ½ + Σ_{t≥1} ρ(t) in units o
 have τ_int = ½.
 """
 
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.fft import next_fast_len
 from scipy.special import gammaincinv
 
 FloatArray = NDArray[np.float64]
@@ -23,7 +25,7 @@ FloatArray = NDArray[np.float64]
 CONFIDENCE = 0.95
 ONE_SIDED_SIGMA = 1.6448536269514722  # CONFIDENCE of a normal distribution lies below this many sigma
 MIN_CHANGES = 10  # fewer changes leave the rate of change uncertain by more than 1/√10, about 30 %
-BLOCK_SAMPLES = 2**24  # samples read at once by default: 128 MiB as float64
+BLOCK_SAMPLES = 2**24  # samples read at once: 128 MiB as float64
 
 
 class Series(Protocol):
@@ -103,12 +105,14 @@ class GammaAnalysis:
         error: its Γ-method error, autocorrelations included; infinite if the chains are frozen.
         tau: the integrated autocorrelation time.
         chain_means: average of each chain.
+        rho: normalised autocorrelation at lags 0 … T/2 − 1; 1 throughout if the chains are frozen.
     """
 
     mean: float
     error: float
     tau: AutocorrelationTime
     chain_means: FloatArray
+    rho: FloatArray
 
 
 def as_two_dimensional(series: Series) -> Series:
@@ -120,18 +124,18 @@ def as_two_dimensional(series: Series) -> Series:
     return series
 
 
-def blocks(series: Series, chains_per_block: int | None = None) -> Iterator[FloatArray]:
+def blocks(series: Series, samples: int | None = None) -> Iterator[FloatArray]:
     """Read a few chains at a time, so that a long lazily stored series never has to fit in memory."""
     n_time, n_chains = series.shape
-    width = max(1, BLOCK_SAMPLES // n_time) if chains_per_block is None else chains_per_block
+    width = max(1, (samples or BLOCK_SAMPLES) // n_time)
     for start in range(0, n_chains, width):
-        yield np.asarray(series[:, start : min(start + width, n_chains)], dtype=np.float64)
+        yield np.asarray(series[:, start : min(start + width, n_chains)], np.float64)
 
 
-def chain_means_and_changes(series: Series, chains_per_block: int | None = None) -> tuple[FloatArray, int]:
+def chain_means_and_changes(series: Series) -> tuple[FloatArray, int]:
     """Return the mean of each chain and the number of steps, over all chains, at which the value changed."""
     means, changes = [], 0
-    for block in blocks(series, chains_per_block):
+    for block in blocks(series):
         changed = np.count_nonzero(block[1:] != block[:-1], axis=0)
         changes += int(changed.sum())
         # A constant chain has exactly its constant as mean; a rounded sum would fake a spread between chains.
@@ -142,27 +146,17 @@ def chain_means_and_changes(series: Series, chains_per_block: int | None = None)
     return chain_means, changes
 
 
-def _autocovariance(series: Series, mean: float, chains_per_block: int | None) -> FloatArray:
-    """Autocovariance pooled over all chains at lags 0 … T/2 − 1, eq. (31)."""
-    n_time, n_chains = series.shape
-    n_lags = max(1, n_time // 2)
-    # Zero padding to at least T + n_lags keeps the periodic images of the FFT out of the lags we use.
-    n_fft = 1 << (n_time + n_lags - 1).bit_length()
+def lagged_products(chains: Iterable[FloatArray], n_time: int, n_lags: int) -> FloatArray:
+    """Σ x(s) x(s + t) over all chains and times s, at lags t = 0 … n_lags − 1."""
+    # Zero padding keeps the periodic images of the FFT out of the lags we use.
+    n_fft = next_fast_len(n_time + n_lags - 1, real=True)
     power = np.zeros(n_fft // 2 + 1)
-    for block in blocks(series, chains_per_block):
-        for chain in block.T:
-            spectrum = np.fft.rfft(chain - mean, n_fft)
-            power += spectrum.real**2 + spectrum.imag**2
+    for chain in chains:
+        spectrum = np.fft.rfft(chain, n_fft)
+        power += spectrum.real**2 + spectrum.imag**2
     # The inverse transform is linear, so one of them serves the sum over chains.
-    gamma: FloatArray = np.fft.irfft(power, n_fft)[:n_lags]
-    return gamma / (n_chains * (n_time - np.arange(n_lags)))  # N − Rt pairs at lag t
-
-
-def _summed_tau(rho: FloatArray) -> FloatArray:
-    """τ_int(W) for every window W, eq. (41), kept above ½ so that eq. (51) has a solution."""
-    tau = np.cumsum(np.concatenate(([0.5], rho[1:])))
-    tau[tau <= 0.5] = 0.5 + np.finfo(np.float64).eps
-    return tau
+    products: FloatArray = np.fft.irfft(power, n_fft)[:n_lags]
+    return products
 
 
 def _window(tau: FloatArray, n_total: int, s_tau: float) -> tuple[int, bool]:
@@ -187,7 +181,6 @@ def gamma_method(
     *,
     s_tau: float = 2.0,
     variance: float | None = None,
-    chains_per_block: int | None = None,
 ) -> GammaAnalysis:
     """Mean, error and integrated autocorrelation time in one go; arguments as the function below."""
     if not s_tau > 0:
@@ -195,15 +188,21 @@ def gamma_method(
     series = as_two_dimensional(series)
     n_time, n_chains = series.shape
     n_total, steps = n_time * n_chains, (n_time - 1) * n_chains
-    chain_means, changes = chain_means_and_changes(series, chains_per_block)
+    n_lags = max(1, n_time // 2)
+    chain_means, changes = chain_means_and_changes(series)
     average = float(chain_means.mean())
     if changes == 0:
         bound = _rate_lower_bound(0, steps, variance)
         frozen = AutocorrelationTime(np.inf, np.inf, 0, frozen=True, lower_bound=bound, resolved=False)
-        return GammaAnalysis(average, np.inf, frozen, chain_means)
+        return GammaAnalysis(average, np.inf, frozen, chain_means, np.ones(n_lags))
 
-    gamma = _autocovariance(series, average if mean is None else mean, chains_per_block)
-    tau_of_window = _summed_tau(gamma / gamma[0])
+    centre = average if mean is None else mean
+    chains = (chain - centre for block in blocks(series) for chain in block.T)
+    # Pooled over all chains, eq. (31), with N − Rt pairs at lag t.
+    gamma = lagged_products(chains, n_time, n_lags) / (n_chains * (n_time - np.arange(n_lags)))
+    rho = gamma / gamma[0]
+    # τ_int(W) for every window W, eq. (41), kept above ½ so that eq. (51) has a solution.
+    tau_of_window = np.maximum(np.cumsum(rho) - 0.5, 0.5 + np.finfo(np.float64).eps)
     window, closed = _window(tau_of_window, n_total, s_tau)
     tau = float(tau_of_window[window])
     tau_error = float(2 * tau * np.sqrt(abs(window + 0.5 - tau) / n_total)) if window else 0.0  # eq. (42)
@@ -221,7 +220,7 @@ def gamma_method(
     time = AutocorrelationTime(
         tau, tau_error, window, frozen=False, lower_bound=bound, resolved=closed and not few_changes
     )
-    return GammaAnalysis(average, float(np.sqrt(variance_of_mean)), time, chain_means)
+    return GammaAnalysis(average, float(np.sqrt(variance_of_mean)), time, chain_means, rho)
 
 
 def integrated_autocorrelation_time(
@@ -230,7 +229,6 @@ def integrated_autocorrelation_time(
     *,
     s_tau: float = 2.0,
     variance: float | None = None,
-    chains_per_block: int | None = None,
 ) -> AutocorrelationTime:
     r"""Integrated autocorrelation time by the Γ-method, pooled over all chains before the window is chosen.
 
@@ -256,7 +254,6 @@ def integrated_autocorrelation_time(
             correction of eq. (49).
         s_tau: Wolff's S, the assumed ratio of the slowest decay time to τ_int.
         variance: exact variance of an integer changing by ±1, used only in the bound from few changes.
-        chains_per_block: chains read at once; by default as many as fit in 128 MiB.
 
     Example:
         >>> noise = np.random.default_rng(0).normal(size=(1000, 8))
@@ -266,7 +263,7 @@ def integrated_autocorrelation_time(
         >>> integrated_autocorrelation_time(np.zeros((1000, 8))).value
         inf
     """
-    return gamma_method(series, mean, s_tau=s_tau, variance=variance, chains_per_block=chains_per_block).tau
+    return gamma_method(series, mean, s_tau=s_tau, variance=variance).tau
 
 
 def autocorrelation_function(
@@ -274,7 +271,6 @@ def autocorrelation_function(
     mean: float | None = None,
     *,
     max_lag: int | None = None,
-    chains_per_block: int | None = None,
 ) -> AutocorrelationFunction:
     """Normalised autocorrelation function with Madras–Sokal errors (Lüscher, hep-lat/0409106, eq. (E.11)).
 
@@ -282,21 +278,17 @@ def autocorrelation_function(
     Frozen chains have ρ = 1 at every lag, with unknown (nan) error.
     """
     series = as_two_dimensional(series)
-    n_time, n_chains = series.shape
-    chain_means, changes = chain_means_and_changes(series, chains_per_block)
-    n_lags = max(1, n_time // 2)
-    if changes == 0:
-        n_lags = n_lags if max_lag is None else min(n_lags, max_lag + 1)
-        return AutocorrelationFunction(np.ones(n_lags), np.full(n_lags, np.nan))
-
-    gamma = _autocovariance(series, float(chain_means.mean()) if mean is None else mean, chains_per_block)
-    rho = gamma / gamma[0]
+    analysis = gamma_method(series, mean)
+    rho = analysis.rho
+    n_lags = rho.size
     if max_lag is None:
-        max_lag = 2 * _window(_summed_tau(rho), n_time * n_chains, 2.0)[0]
+        max_lag = n_lags if analysis.tau.frozen else 2 * analysis.tau.window
     max_lag = min(max_lag, n_lags - 1)
+    if analysis.tau.frozen:
+        return AutocorrelationFunction(rho[: max_lag + 1], np.full(max_lag + 1, np.nan))
     error = np.zeros(max_lag + 1)
     for t in range(1, max_lag + 1):
         k = np.arange(1, n_lags - t)
         terms = rho[k + t] + rho[np.abs(k - t)] - 2 * rho[t] * rho[k]  # eq. (E.11)
-        error[t] = np.sqrt(np.sum(terms**2) / (n_time * n_chains))
+        error[t] = np.sqrt(np.sum(terms**2) / math.prod(series.shape))
     return AutocorrelationFunction(rho[: max_lag + 1], error)

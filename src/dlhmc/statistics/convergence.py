@@ -8,10 +8,15 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from scipy.fft import next_fast_len
 from scipy.special import ndtri
 
-from dlhmc.statistics.autocorrelation import FloatArray, Series, as_two_dimensional, integrated_autocorrelation_time
+from dlhmc.statistics.autocorrelation import (
+    FloatArray,
+    Series,
+    as_two_dimensional,
+    integrated_autocorrelation_time,
+    lagged_products,
+)
 
 MOST_SAMPLES = 2**22  # ranks need all samples in memory, several times over: 32 MiB each as float64
 
@@ -68,13 +73,13 @@ def ess_bulk(series: Series) -> float:
     return convergence(series).ess_bulk
 
 
-def effective_sample_size(series: Series, mean: float | None = None, *, chains_per_block: int | None = None) -> float:
+def effective_sample_size(series: Series, mean: float | None = None) -> float:
     """Count the independent samples the chains are worth for their mean, T·C/(2 τ_int); 0 if frozen.
 
     An upper limit if τ_int is not resolved.
     """
     n_time, n_chains = as_two_dimensional(series).shape
-    tau = integrated_autocorrelation_time(series, mean, chains_per_block=chains_per_block)
+    tau = integrated_autocorrelation_time(series, mean)
     return n_time * n_chains / (2 * tau.value)
 
 
@@ -117,11 +122,8 @@ def _ess(values: FloatArray) -> float:
     if not np.ptp(values):
         return 0.0
     n_time, n_chains = values.shape
-    n_fft = next_fast_len(2 * n_time, real=True)
-    power = np.zeros(n_fft // 2 + 1)
-    for chain in values.T:
-        power += np.abs(np.fft.rfft(chain - chain.mean(), n_fft)) ** 2
-    covariance = np.fft.irfft(power, n_fft)[:n_time] / (n_time * n_chains)
+    centred = values - values.mean(axis=0)
+    covariance = lagged_products(centred.T, n_time, n_time) / (n_time * n_chains)
     within = covariance[0] * n_time / (n_time - 1)
     total = covariance[0] + values.mean(axis=0).var(ddof=1)  # eq. (3)
     rho = 1 - (within - covariance) / total  # eq. (10)

@@ -33,15 +33,6 @@ class Mass(NamedTuple):
     first: int
 
 
-class _Data(NamedTuple):
-    """Times counted from the middle, the correlator there, and W with WᵀW the inverse of its covariance."""
-
-    first: int
-    time: FloatArray
-    mean: FloatArray
-    weights: FloatArray
-
-
 class _Fit(NamedTuple):
     first: int
     #: ln A_k and ln(M_k − M_{k−1}), in turn
@@ -114,14 +105,14 @@ def _fits(mean: FloatArray, error: FloatArray, correlation: FloatArray, half: in
     for first in reversed(range(1, len(mean) - 2)):
         window = slice(first, len(mean))
         time = half - np.arange(first, len(mean), dtype=np.float64)
-        data = _Data(first, time, mean[window], _whitening(correlation[window, window], error[window]))
+        whitening = _whitening(correlation[window, window], error[window])
         mass = np.arccosh(max(mean[first] / mean[-1], 1 + 1e-6)) / time[0]
-        one[first] = _least_squares(data, [np.log(mean[-1]), np.log(mass)])
+        one[first] = _least_squares(first, time, mean[window], whitening, [np.log(mean[-1]), np.log(mass)])
         if len(time) >= 5:
             tail = one[first + len(time) // 2 - 1]
             rest = max(mean[first] - _curves(tail.parameters, time).sum(axis=0)[0], 0.01 * mean[first])
             heavier = [np.log(rest) - 3 * tail.mass * time[0], np.log(2 * tail.mass)]
-            fit = _least_squares(data, [*tail.parameters, *heavier])
+            fit = _least_squares(first, time, mean[window], whitening, [*tail.parameters, *heavier])
             if fit.square < one[first].square - _IMPROVEMENT and fit.error < _LARGEST_ERROR * fit.mass:
                 two.append(fit)
     return [*one.values(), *two]
@@ -132,32 +123,33 @@ def _curves(parameters: FloatArray, time: FloatArray) -> FloatArray:
     return np.exp(parameters[::2])[:, None] * np.cosh(np.outer(mass, time))
 
 
-def _least_squares(data: _Data, start: Sequence[float]) -> _Fit:
+def _least_squares(
+    first: int, time: FloatArray, mean: FloatArray, whitening: FloatArray, start: Sequence[float]
+) -> _Fit:
     def residuals(p: FloatArray) -> FloatArray:
-        return data.weights @ (_curves(p, data.time).sum(axis=0) - data.mean)
+        return whitening @ (_curves(p, time).sum(axis=0) - mean)
 
     def jacobian(p: FloatArray) -> FloatArray:
-        curves = _curves(p, data.time)
+        curves = _curves(p, time)
         mass = np.cumsum(np.exp(p[1::2]))
-        slopes = curves * data.time * np.tanh(np.outer(mass, data.time))
+        slopes = curves * time * np.tanh(np.outer(mass, time))
         # M_k is a sum of differences: the k-th one moves all from it on.
         moved = np.cumsum(slopes[::-1], axis=0)[::-1] * np.exp(p[1::2])[:, None]
-        return data.weights @ np.stack([curves, moved], axis=1).reshape(len(p), -1).T
+        return whitening @ np.stack([curves, moved], axis=1).reshape(len(p), -1).T
 
     # Masses below e^{-10} or above 10 make no difference, and cosh overflows.
     low = np.tile([-np.inf, -10.0], len(start) // 2)
     high = np.tile([np.inf, np.log(10.0)], len(start) // 2)
     found = least_squares(residuals, np.clip(start, low, high), jacobian, (low, high), x_scale="jac", max_nfev=100)
     slope = np.exp(found.x[1]) * np.linalg.pinv(jacobian(found.x))[1]
-    return _Fit(data.first, found.x, slope @ data.weights, float(np.linalg.norm(slope)), float(2 * found.cost))
+    return _Fit(first, found.x, slope @ whitening, float(np.linalg.norm(slope)), float(2 * found.cost))
 
 
 def _correlation(correlator: list[Series], mean: FloatArray) -> FloatArray:
     """The matrix of correlations between times, read a few chains at a time."""
     number = len(correlator)
-    width = max(1, BLOCK_SAMPLES // (number * correlator[0].shape[0]))
     covariance = np.zeros((number, number))
-    for parts in zip(*(blocks(series, width) for series in correlator), strict=True):
+    for parts in zip(*(blocks(series, BLOCK_SAMPLES // number) for series in correlator), strict=True):
         away = np.stack([part.ravel() for part in parts]) - mean[:, None]
         covariance += away @ away.T
     size = np.sqrt(np.maximum(np.diag(covariance), np.finfo(np.float64).tiny))

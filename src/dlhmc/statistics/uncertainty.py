@@ -1,20 +1,17 @@
-"""Means and ratios of means, with errors that hold for autocorrelated chains, and none where the data tell none."""
+"""Means with errors that hold for autocorrelated chains, and none where the data tell none."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from decimal import Decimal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import chdtri
 
 from dlhmc.statistics.autocorrelation import (
     GammaAnalysis,
-    Mapped,
     Series,
     as_two_dimensional,
     blocks,
-    chain_means_and_changes,
     gamma_method,
 )
 from dlhmc.statistics.convergence import Convergence, convergence
@@ -100,31 +97,20 @@ def format_uncertainty(value: float, error: float, digits: int = 1) -> str:
     return f"{rounded:.{decimals}f}({bracket}){suffix}"
 
 
-def _spread_error(chain_means: NDArray[np.float64]) -> float:
-    """Return the standard error of the mean of independent chains, whatever happens within each of them."""
-    return float(chain_means.std(ddof=1) / np.sqrt(chain_means.size)) if chain_means.size > 1 else math.inf
-
-
 def error_of_mean(analysis: GammaAnalysis) -> float:
     """Return the standard error of the mean of independent chains in equilibrium: the rule of `mean_and_error`."""
-    spread = _spread_error(analysis.chain_means)
+    means = analysis.chain_means
+    n_free = means.size - 1
+    spread = float(means.std(ddof=1) / np.sqrt(means.size)) if n_free else math.inf
     if analysis.tau.frozen:
         # Chains frozen at one and the same value have shown no fluctuation to estimate an error from.
-        return spread if np.ptp(analysis.chain_means) > 0 else math.inf
+        return spread if np.ptp(means) > 0 else math.inf
     if not analysis.tau.resolved:
         return max(analysis.error, spread)
     # Chain means scatter as χ² if the Γ-method error is right; slow modes it missed show up here.
-    n_free = analysis.chain_means.size - 1
     if n_free and n_free * (spread / analysis.error) ** 2 > chdtri(n_free, CHAINS_DISAGREE):
         return max(analysis.error, spread)
     return analysis.error
-
-
-def _estimate(value: float, series: Series, analysis: GammaAnalysis, *, equilibrium_start: bool) -> ChainEstimate:
-    """Return the value with an error if chains started in equilibrium or have shown that they reached it."""
-    agreement = convergence(series) if series.shape[0] >= 4 else Convergence(math.inf, 0.0)
-    known = equilibrium_start or (analysis.tau.resolved and agreement.rhat <= LARGEST_RHAT)
-    return ChainEstimate(value, error_of_mean(analysis) if known else math.inf, *agreement)
 
 
 def independent_sector_changes(sector: Series, tau_int: float, *, equilibrium_start: bool = False) -> int:
@@ -167,8 +153,6 @@ def mean_and_error(
     *,
     sector: Series | None = None,
     equilibrium_start: bool = False,
-    s_tau: float = 2.0,
-    chains_per_block: int | None = None,
 ) -> ChainEstimate:
     """Mean over all chains and times, with its Γ-method error, R̂ and bulk ESS.
 
@@ -196,42 +180,11 @@ def mean_and_error(
         2(1)
     """
     series = as_two_dimensional(series)
-    analysis = gamma_method(series, s_tau=s_tau, chains_per_block=chains_per_block)
-    estimate = _estimate(analysis.mean, series, analysis, equilibrium_start=equilibrium_start)
-    if sector is None:
-        return estimate
-    changes = independent_sector_changes(sector, analysis.tau.value, equilibrium_start=equilibrium_start)
-    error = estimate.error if changes >= FEWEST_SECTOR_CHANGES else math.inf
-    return replace(estimate, error=error, sector_changes=changes)
-
-
-def ratio_and_error(
-    numerator: Series,
-    denominator: Series,
-    *,
-    equilibrium_start: bool = False,
-    s_tau: float = 2.0,
-    chains_per_block: int | None = None,
-) -> ChainEstimate:
-    """Ratio of two means measured on the same chains, correlations between them included.
-
-    Linear error propagation, Wolff's eq. (33): the error of ⟨a⟩/⟨b⟩ is that of the mean of
-    (a − R b)/⟨b⟩, with the same rules for chains that have not converged as `mean_and_error`.
-
-    Example:
-        >>> rng = np.random.default_rng(0)
-        >>> weight = 1 + 0.1 * rng.normal(size=(1000, 8))
-        >>> print(ratio_and_error(2 * weight + 0.01 * rng.normal(size=(1000, 8)), weight))
-        2.0001(1)
-    """
-    numerator, denominator = as_two_dimensional(numerator), as_two_dimensional(denominator)
-    if numerator.shape != denominator.shape:
-        raise ValueError(f"series of different shapes: {numerator.shape} and {denominator.shape}")
-    above, below = (float(chain_means_and_changes(s, chains_per_block)[0].mean()) for s in (numerator, denominator))
-    if below == 0:
-        raise ValueError("the mean of the denominator is zero")
-    ratio = above / below
-    # Its fluctuations are those of the ratio to first order.
-    linear = Mapped(lambda a, b: ratio + (a - ratio * b) / below, numerator, denominator)
-    analysis = gamma_method(linear, s_tau=s_tau, chains_per_block=chains_per_block)
-    return _estimate(ratio, linear, analysis, equilibrium_start=equilibrium_start)
+    analysis = gamma_method(series)
+    agreement = convergence(series) if series.shape[0] >= 4 else Convergence(math.inf, 0.0)
+    known = equilibrium_start or (analysis.tau.resolved and agreement.rhat <= LARGEST_RHAT)
+    changes = None
+    if sector is not None:
+        changes = independent_sector_changes(sector, analysis.tau.value, equilibrium_start=equilibrium_start)
+        known = known and changes >= FEWEST_SECTOR_CHANGES
+    return ChainEstimate(analysis.mean, error_of_mean(analysis) if known else math.inf, *agreement, changes)
