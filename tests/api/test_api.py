@@ -279,9 +279,9 @@ def test_training_by_name_is_that_of_the_command_line(tmp_path):
 
 def test_comparing_objects(tmp_path):
     """A density without exact draws or exact results; nobody has told which observable is slow."""
-    out = tmp_path / "race"
+    out = tmp_path / "run"
     target = own_density()
-    race = dlhmc.compare(
+    found = dlhmc.compare(
         target,
         {"mine": dlhmc.HMC(target, 0.2, 3)},
         lengths=(0.5,),
@@ -292,14 +292,14 @@ def test_comparing_objects(tmp_path):
         out=out,
         progress=False,
     )
-    names = [entry.name for entry in race]
-    assert names[-1] == "mine"
-    assert race["mine"].tau_int.keys() == {"x0", "x1", "squared_norm"}
-    assert race.best_hmc is not None
-    assert "OwnDensity" in repr(race)
+    names = [entry.name for entry in found]
+    assert names[0] == "mine"
+    assert found["mine"].taus.keys() == {"x0", "x1", "squared_norm"}
+    assert found.best_hmc is not None
+    assert "OwnDensity" in repr(found)
     assert [entry.name for entry in dlhmc.load(out)] == names
     with pytest.raises(KeyError, match="no sampler is called 'yours'"):
-        race["yours"]
+        found["yours"]
     page = build_page([out])
     assert "an independent x0 costs " in page.answers[0]
     costs, chart = page.pictures

@@ -74,7 +74,7 @@ def refused(words: str, capsys: pytest.CaptureFixture[str]) -> str:
         ("sample u1 --lattice 4 x --beta 2", "--lattice is 4 x, but must be a list of whole numbers"),
         ("sample schwinger --lattice 4", "--lattice has no value, but must be 2 whole numbers from 2 to 10000."),
         ("sample u1 --kernel hcm", "--kernel is 'hcm', but must be one of hmc"),
-        ("sample u1 --integrator euler", "--integrator is 'euler', but must be leapfrog or omelyan."),
+        ("sample u1 --integrator euler", "--integrator is 'euler', but must be leapfrog, omelyan or omelyan4."),
         ("sample u1 --keep-configurations 99999", "--keep-configurations is 99999"),
         ("sample u1 --time-limit soon", "'soon' is no duration"),
         ("sample u1 --model nowhere", "There is no model or training run nowhere"),
@@ -202,8 +202,8 @@ def test_a_dry_run_of_a_comparison_tells_memory_and_time(directory, capsys):
     )
     assert cli.run(f"{words} --hits 0 --budget 7".split()) == ExitCode.OK
     shown = capsys.readouterr().out
-    assert "samplers   2, the fields" in shown
-    assert "at most 7 s" in shown
+    assert "samplers   1 points of the grid of HMC" in shown
+    assert "at most 1.2 × 7 s" in shown
     assert os.listdir(directory) == []
 
 

@@ -44,15 +44,15 @@ def test_reversible_in_single_precision(name):
 
 
 @ALL
-def test_energy_violation_is_second_order(name, x64):
-    """⟨|ΔH|⟩ ∝ ε² at fixed length, to 5 %."""
+def test_energy_violation_is_of_the_order_of_the_integrator(name, x64):
+    """⟨|ΔH|⟩ ∝ ε², or ε⁴, at fixed length, to 5 %."""
     target, x, v = equilibrium((8, 8), 4.0, 256, jnp.float64)
     steps = np.array([40, 56, 80, 112])
     violation = [
         float(jnp.abs(energy_change(target, (x, v), trajectory(target, name, x, v, 2.0 / n, n))).mean()) for n in steps
     ]
     order = -np.polyfit(np.log(steps), np.log(violation), 1)[0]
-    assert order == pytest.approx(2.0, rel=0.05)
+    assert order == pytest.approx(4.0 if name == "omelyan4" else 2.0, rel=0.05)
 
 
 def test_leapfrog_is_the_one_of_the_paper(x64):

@@ -6,10 +6,10 @@ from html.parser import HTMLParser
 import pytest
 from drawn import legend
 
-from dlhmc.comparison.results import Quantity
 from dlhmc.report.command import _named_apart
 from dlhmc.report.page import Code, Page, Picture, Section, Table, render, save
 from dlhmc.report.plots import add_legend, draw_histories, mark, mathtext, panels
+from dlhmc.statistics.quantity import Quantity
 
 HOSTILE = "<img src=x onerror=alert(1)></script><svg onload=alert(1)>&amp;\"'--> $a_{b^{c}}$ _{x} \\frac{"
 # What a browser would load by itself or on a click.

@@ -70,9 +70,8 @@ def test_layers_of_a_model(tmp_path):
     save(file, architecture.build(target, jax.random.key(1)), describe(architecture, settings))
 
     def page(name, model):
-        more = {"integrator": None, "length": None, "step_size": None, "network": "dense", "model": str(model)}
         hmc = hand_made.entry("leapfrog 1/4", "hmc", 5.0, **quantities)
-        trained = hand_made.entry("model", "model", 2.0, **more, **quantities)
+        trained = hand_made.entry("model", "model", 2.0, model=str(model), **quantities)
         return build_page([hand_made.comparison(tmp_path / name, settings, [hmc, trained], whole=True)])
 
     found = pictures(page("seen", file))

@@ -72,17 +72,14 @@ def compared(path, table):
     target |= {"residual": 1e-6, "force_residual": 1e-5, "most_iterations": 100, "hasenbusch": [], "ratio_masses": 0}
     target |= {"expected_charge_squared": None, "lattice": list(table["lattice"])}
 
-    def work(dirac, lu=None):
-        both = {"dirac_applications": dirac, "lu_decompositions": lu}
-        done = {name: value for name, value in both.items() if value is not None}
-        per_charge = {name: hand_made.Quantity.measured(value, 1.0) for name, value in done.items()}
-        return {"kernel_figures": done, "work_per_independent": per_charge}
+    def work(dirac, lu=0.0):
+        return {"work": {"dirac_applications": dirac, "lu_decompositions": lu}}
 
     slow = {"slow": ("charge",)}
     entries = [
-        hand_made.entry("leapfrog 1/4", "hmc", 900.0, error=None, **work(5000.0), **slow),
-        hand_made.entry("leapfrog 1/4 + 1 hit", "move", 6.0, **work(600.0, 24.0), **slow),
-        hand_made.entry("leapfrog 1/4 + 2× mine", "model", 3.0, **work(300.0, 18.0), **slow),
+        hand_made.entry("HMC, 4 steps", "hmc", 900.0, error=None, **work(5000.0), **slow),
+        hand_made.entry("HMC and 1 hit", "move", 6.0, **work(600.0, 24.0), **slow),
+        hand_made.entry("mine, in turn with HMC", "model", 3.0, **work(300.0, 18.0), **slow),
     ]
     hand_made.comparison(path, target, entries, whole=True)
 
@@ -109,12 +106,12 @@ def test_what_is_done_becomes_tables_and_one_page(begun, capsys):
     assert "[1/5] train without fermions on 4×4 at β = 4: done before" in said
     # Both points are on a line of constant physics, and the last of it is the answer.
     assert said.count("an independent charge costs") == 1
-    assert "won on Schwinger model, 6×6, β = 9, m = 0.0186" in said
+    assert "won: on Schwinger model, 6×6, β = 9, m = 0.0186" in said
     rows = list(csv.DictReader((path / "tables" / "cost.csv").read_text().splitlines()))
     assert [row["target"] for row in rows] == ["4×4, β = 4, m = 0", "6×6, β = 9, m = 0.0186"]
-    assert rows[0]["trained: LU"] == "18(1)"
+    assert rows[0]["trained: LU"] == "108(4)"
     assert rows[0]["HMC: LU"] == ""
-    assert rows[0]["moves: Dirac"] == "600(1)"
+    assert rows[0]["moves: Dirac"] == "7200(100)"
     assert (path / "figures" / "cost.png").exists()
     assert "Cost of an independent configuration" in (path / "report.html").read_text()
     assert cli.run(["summary", str(path), "--json"]) == ExitCode.OK
@@ -130,13 +127,13 @@ def test_the_line_of_constant_physics(begun):
     line, other = (family for _, family in grouped(runs))
     assert [run.path.name for run in line.runs] == ["a", "b"]
     assert [run.path.name for run in other.runs] == ["c"]
-    steps, time, dirac, lu = pictures(build_page([path / name for name in "ab"]))["cost"].figure.axes
-    learned, hits = "leapfrog 1/4 + 2× mine", "HMC + 1 hit"
+    steps, time, _, dirac, lu = pictures(build_page([path / name for name in "ab"]))["cost"].figure.axes
+    learned, hits = "mine, in turn with HMC", "HMC and 1 hit"
     assert {name for name, found in marks(lu).items() if len(found)} == {hits, learned}
     assert marks(steps)["HMC"].tolist() == [[4.0, 3600.0], [9.0, 3600.0]]
     assert spans(steps, "HMC") == pytest.approx([0.8 * 3600.0] * 2)  # arrows
     assert time.get_ylabel() == "milliseconds"
-    assert marks(dirac)[learned][:, 1].tolist() == [300.0, 300.0]
+    assert marks(dirac)[learned][:, 1].tolist() == [1800.0, 1800.0]  # of 2τ = 6 trajectories
 
 
 def test_what_a_study_cannot_do_is_refused(begun, capsys):

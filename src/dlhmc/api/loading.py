@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from dlhmc.api.comparing import Comparison
-from dlhmc.comparison.command import open_results
+from dlhmc.comparison.comparing import open_results
 from dlhmc.errors import UserError
 from dlhmc.kernels import DLHMC
 from dlhmc.layers import Trajectory

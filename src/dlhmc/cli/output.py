@@ -26,14 +26,14 @@ def print_json(content: object) -> None:
 
 def show_run(directory: Path, console: Console) -> dict[str, Any]:
     """Show the results of a run of any kind, and return them."""
-    from dlhmc.comparison import command
+    from dlhmc.comparison.comparing import open_results, show_results
     from dlhmc.run import sampling, training
     from dlhmc.run.directory import run_kind
     from dlhmc.studies import command as study
 
     known: dict[str, Any] = {
         study.KIND: study.show_results,
-        "compare": command.show_results,
+        "compare": lambda path, console: show_results(open_results(path), console),
         "sample": sampling.show_results,
         "train": training.show_results,
     }

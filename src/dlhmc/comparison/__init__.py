@@ -1,1 +1,1 @@
-"""Samplers side by side: what an independent configuration costs with each of them."""
+"""Comparisons of samplers."""

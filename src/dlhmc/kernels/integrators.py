@@ -37,11 +37,18 @@ class Integrator(NamedTuple):
 
 # Omelyan, Mryglod, Folk, Comput. Phys. Commun. 151 (2003) 272, eq. (31): second order, minimum norm of the error.
 _LAMBDA = 0.1931833275037836
+# The same, eq. (63): fourth order with five forces, which begins with a kick.
+_KICKS = (0.08398315262876693, 0.6822365335719091)
+_DRIFTS = (0.2539785108410595, -0.03230286765269967)
 
 INTEGRATORS: dict[Scheme, Integrator] = {
     # The paper's appendix A.1: half kick, drift, half kick.
     "leapfrog": Integrator(kicks=(0.5, 0.5), drifts=(1.0,)),
     "omelyan": Integrator(kicks=(_LAMBDA, 1 - 2 * _LAMBDA, _LAMBDA), drifts=(0.5, 0.5)),
+    "omelyan4": Integrator(
+        kicks=(*_KICKS, 0.5 - sum(_KICKS), 0.5 - sum(_KICKS), *_KICKS[::-1]),
+        drifts=(*_DRIFTS, 1 - 2 * sum(_DRIFTS), *_DRIFTS[::-1]),
+    ),
 }
 
 

@@ -34,6 +34,12 @@ class Model:
         """The model in a file, of a training run, or one that comes with the package."""
         return cls(*ModelFile.open(name))
 
+    @property
+    def words(self) -> str:
+        """What texts and figures call its layers."""
+        network = self.architecture
+        return "learned layers" if network is None else f"{network.words}, {network.leapfrog_steps} layers"
+
     def require_architecture(self, wanted: Architecture) -> None:
         """Parameters mean something for the layers they were trained in alone: what differs is named."""
         found = self.architecture

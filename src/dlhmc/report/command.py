@@ -9,8 +9,7 @@ from rich.console import Console
 
 from dlhmc.errors import UserError
 from dlhmc.files import write_whole
-from dlhmc.report.compared import ComparedRun, headline
-from dlhmc.report.costs import all_tables
+from dlhmc.report.compared import ComparedRun, all_tables, headline
 from dlhmc.report.curves import Curve, read_curves
 from dlhmc.report.figures import Figures, family_section, grouped
 from dlhmc.report.page import Block, Code, Page, Picture, Section, render, save

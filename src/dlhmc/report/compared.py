@@ -1,28 +1,34 @@
-"""Comparisons as a report reads them: who took part, who won, and families of them."""
+"""What a report says and draws of comparisons: who won, at what cost, and whether it is right."""
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable, Sequence
+import textwrap
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from dlhmc.comparison.command import open_results
-from dlhmc.comparison.results import Entry, Quantity, Results, in_time, in_time_for_all, ratio
-from dlhmc.comparison.table import shown
+from dlhmc.comparison.comparing import open_results, symbol_of
+from dlhmc.comparison.results import Cost, Entry, Results, cheapest
+from dlhmc.comparison.table import LEGEND, in_words, sections
 from dlhmc.errors import UserError
-from dlhmc.files import Archive, fingerprint
-from dlhmc.models.architecture import Architecture
-from dlhmc.models.architectures import ARCHITECTURES
+from dlhmc.files import Archive
 from dlhmc.report.curves import Curve
-from dlhmc.run.describe import known_theory, symbol, target_in_words
+from dlhmc.report.page import Picture, Table
+from dlhmc.report.plots import BLACK, BLUE, COLOURS, GREEN, GREY, add_legend, mark, mathtext, panels
+from dlhmc.run.describe import known_theory, target_in_words
 from dlhmc.settings import build, fields_of
+from dlhmc.statistics.autocorrelation import autocorrelation_function
+from dlhmc.statistics.quantity import NOTHING, Quantity, ratio
 from dlhmc.targets import Target
-from dlhmc.theories.contract import TargetSettings, Theory
+from dlhmc.theories.contract import Theory
 
-Cost = Callable[[Entry], Quantity]
-_KINDS = ("hmc", "model", "move", "exact")
+_MOST_LAGS, _MOST_PANELS = 200, 4
+_LONGEST_ROW = 38
+_STYLES = {"hmc": (BLUE, "o"), "move": (BLACK, "^"), "exact": (GREEN, "v")}
+_TRAINED, _HMC = "The trained sampler", "the best HMC"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,43 +45,38 @@ class ComparedRun:
 
     @property
     def theory(self) -> Theory | None:
-        """The theory of the target; None for one of one's own."""
+        """None for a target of one's own."""
         return known_theory(self.results.target)
 
     @functools.cached_property
     def target(self) -> Target | None:
         """The target, where its theory can build it."""
-        return None if self.theory is None else self._settings(self.theory).build()
-
-    def _settings(self, theory: Theory) -> TargetSettings:
-        names = {field.name for field in fields_of(theory.settings)}
-        return build(theory.settings, {k: v for k, v in self.results.target.items() if k in names}, str(self.path))
+        if self.theory is None:
+            return None
+        names = {field.name for field in fields_of(self.theory.settings)}
+        settings = {name: value for name, value in self.results.target.items() if name in names}
+        return build(self.theory.settings, settings, str(self.path)).build()
 
     @property
     def where(self) -> str:
         """The target in words."""
         name, *settings = target_in_words(self.results.target).split("  ")
-        title = "" if self.theory is None else self.theory.title.partition(":")[0]
-        return ", ".join([title or name, *settings])
-
-    @property
-    def slow(self) -> list[str]:
-        """Observables by which samplers are judged, the first of them above all."""
-        return list(self.results.entries[0].tau_int) if self.results.entries else []
+        return ", ".join([name if self.theory is None else self.theory.title.partition(":")[0] or name, *settings])
 
     def symbol(self, name: str) -> str:
         """A quantity in the notation of the field."""
-        return symbol(self.theory, name)
+        return symbol_of(self.results)(name)
 
-    def best(self, kind: str, cost: Cost = in_time) -> Entry | None:
-        """The cheapest of a kind; what has not been measured counts with its lower limit."""
-        return cheapest([entry for entry in self.results.entries if entry.kind == kind], cost)
-
-    @functools.cached_property
+    @property
     def contenders(self) -> dict[str, Entry]:
-        """The best HMC in time, and the best of each kind of learned samplers."""
-        best = {name: cheapest(entries, in_time) for name, entries in groups([self]).items()}
-        return {name: entry for name, entry in best.items() if entry and entry.kind in ("hmc", "model")}
+        """The best HMC in time, and the best of each group of learned samplers."""
+        groups = [name for name, kind in Family([self]).groups.items() if kind in ("hmc", "model")]
+        found = {name: cheapest(self.of_group(name), self.results.in_time) for name in groups}
+        return {name: entry for name, entry in found.items() if entry is not None}
+
+    def of_group(self, name: str) -> list[Entry]:
+        """Samplers that differ in their settings alone."""
+        return [entry for entry in self.results.entries if entry.group == name]
 
     def history(self, entry: Entry, name: str) -> NDArray[Any]:
         """An observable of a sampler, [trajectory, chain]."""
@@ -83,93 +84,9 @@ class ComparedRun:
         try:
             if not file.resolve().is_relative_to(self.path.resolve()):
                 raise ValueError("it is not in the directory of the comparison")
-            if fingerprint(file) != entry.history_sha256:
-                raise ValueError("it is not what was saved (SHA-256)")
             return Archive(file).read(name)
         except (OSError, ValueError) as error:
             raise UserError(f"{file} is missing or damaged: {error}.") from None
-
-
-def cheapest(entries: Iterable[Entry], cost: Cost) -> Entry | None:
-    """The one that costs least; those that were dropped cost more than others."""
-    known = [entry for entry in entries if entry.status != "dropped" and cost(entry).figure is not None]
-    return min(known, key=lambda entry: cost(entry).figure or 0.0, default=None)
-
-
-def group_of(entry: Entry) -> str:
-    """What samplers such as this are called."""
-    if entry.model is None:
-        by_integrator = entry.kind in ("hmc", "move") and entry.integrator is not None
-        return "HMC" + "".join(entry.name.partition(" + ")[1:]) if by_integrator else entry.name
-    known = ARCHITECTURES.get(entry.network or "", Architecture)
-    return f"{known.words} in turn with HMC" if entry.integrator else f"{known.words}, {entry.leapfrog_steps} layers"
-
-
-def in_words(entry: Entry) -> str:
-    """A sampler for a reader who does not know the short names."""
-    if entry.model is not None:
-        hmc = f" of length {entry.length:g}" if entry.integrator and entry.length else ""
-        return f"{group_of(entry)}{hmc} ({Path(entry.model).name})"
-    if entry.kind not in ("hmc", "move") or entry.integrator is None or entry.length is None:
-        return entry.name
-    moves = entry.name.partition(" + ")[2]
-    words = f"{entry.integrator.capitalize()}, length {entry.length:g}, {entry.leapfrog_steps} steps"
-    return f"{words}, {moves}" if moves else words
-
-
-def groups(runs: Sequence[ComparedRun]) -> dict[str, list[Entry]]:
-    """All samplers by what they are called: HMC first, learned ones next."""
-    found: dict[str, list[Entry]] = {}
-    for entry in sorted((one for run in runs for one in run.results.entries), key=lambda one: _KINDS.index(one.kind)):
-        found.setdefault(group_of(entry), []).append(entry)
-    return found
-
-
-def headline(run: ComparedRun) -> str | None:
-    """Who won, and by how much; None where nothing is known."""
-    trained, hmc = run.best("model"), run.best("hmc")
-    own = trained or hmc
-    if own is None:
-        return None
-    judge = run.slow[0].replace("_", " ")
-    said = [f"On {run.where} an independent {judge} costs {in_words(own)} {_needs(own)}."]
-    if trained and hmc:
-        gain = trained.gain_in_time
-        won, lost = (gain.lower or 0.0) > 1, gain.upper is not None and gain.upper < 1
-        verdict = "The trained sampler won" if won else "The trained sampler lost" if lost else "It is open who wins"
-        said = [
-            f"{verdict} on {run.where}: an independent {judge} costs {in_words(trained)} {_needs(trained)}, and the "
-            f"best HMC ({in_words(hmc)}) {_needs(hmc)}."
-        ]
-        gains = {"in time": gain, "in leapfrog steps": trained.gain_in_steps}
-        slowest = run.best("model", in_time_for_all) or trained
-        gains[f"in time for the slowest of all observables ({group_of(slowest)})"] = slowest.gain_for_all
-        factors = [f"{_factor(gain)} {what}" for what, gain in gains.items() if shown(gain)]
-        said += [f"That is a factor of {', '.join(factors)}."] if factors else []
-    others = [other for kind in ("move", "exact") if (other := run.best(kind))]
-    beside = [f"{group_of(other)} {_say(other.seconds_per_independent, 1e3)} ms" for other in others]
-    said += [f"For comparison: {', '.join(beside)}."] if beside else []
-    if any(" than " in sentence for sentence in said):
-        said.append("More or less than: limits at 95 %.")
-    return " ".join(said)
-
-
-def _needs(entry: Entry) -> str:
-    steps = f"{_say(entry.steps_tau)} leapfrog steps and " if entry.leapfrog_steps else ""
-    return f"{steps}{_say(entry.seconds_per_independent, 1e3)} ms"
-
-
-def _factor(gain: Quantity) -> str:
-    """By how much more HMC costs; what is smaller than 1 is turned round."""
-    if gain.figure is None and gain.upper is not None and gain.upper < 1:
-        return f"{_say(Quantity(lower=1 / gain.upper))} for HMC"
-    if gain.value is not None and gain.value < 1:
-        return f"{_say(ratio(Quantity(1.0, 0.0), gain))} for HMC"
-    return _say(gain)
-
-
-def _say(quantity: Quantity, factor: float = 1.0) -> str:
-    return shown(quantity, factor).replace("> ", "more than ").replace("< ", "less than ")
 
 
 class Family(NamedTuple):
@@ -186,13 +103,220 @@ class Family(NamedTuple):
         """The one that is looked at more closely."""
         return self.runs[-1]
 
-    def symbol(self, name: str | None) -> str:
-        """A quantity in the notation of the field."""
-        return self.last.symbol(name or "")
-
     def at(self, run: ComparedRun) -> float:
         """Where a comparison stands on the axis."""
         return float(run.results.target[self.axis]) if self.axis else 0.0
+
+    @property
+    def groups(self) -> dict[str, str]:
+        """All groups of samplers with their kinds: HMC first, learned ones next."""
+        entries = [entry for run in self.runs for entry in run.results.entries]
+        entries.sort(key=lambda entry: ("hmc", "model", "move", "exact").index(entry.kind))
+        return {entry.group: entry.kind for entry in entries}
+
+
+def headline(run: ComparedRun) -> str | None:
+    """Who won, and by how much; None where nothing is known."""
+    results = run.results
+    trained, hmc = (results.best(kind, results.in_time) for kind in ("model", "hmc"))
+    own = trained or hmc
+    if own is None:
+        return None
+    judge = results.judge.replace("_", " ")
+    said = [f"On {run.where} an independent {judge} costs {own.name} {_needs(results, own)}."]
+    if trained and hmc:
+        gain = results.gain_in_time(trained)
+        lost = gain.upper is not None and gain.upper < 1
+        verdict = "won" if (gain.lower or 0.0) > 1 else "lost" if lost else "may have won or lost"
+        said = [
+            f"{_TRAINED} {verdict}: on {run.where} an independent {judge} costs {trained.name} "
+            f"{_needs(results, trained)}, and {_HMC} ({hmc.name}) {_needs(results, hmc)}.",
+        ]
+        slowest = results.best("model", results.in_time_for_all) or trained
+        factors = {
+            "as long": gain,
+            "as many leapfrog steps": results.gain_in_steps(trained),
+            "as long for the slowest of all observables": results.gain_for_all(slowest),
+        }
+        said += [_factor(one, what) for what, one in factors.items() if in_words(one)]
+    others = [other for kind in ("move", "exact") if (other := results.best(kind, results.in_time))]
+    beside = [f"{other.group} {_say(results.in_time(other), 1e3)} ms" for other in others]
+    said += [f"For comparison: {', '.join(beside)}."] if beside else []
+    if any(" than " in sentence for sentence in said):
+        said.append("More or less than: limits at 95 %.")
+    return " ".join(said)
+
+
+def _needs(results: Results, entry: Entry) -> str:
+    steps = f"{_say(results.in_steps(entry))} leapfrog steps and " if entry.leapfrog_steps else ""
+    return f"{steps}{_say(results.in_time(entry), 1e3)} ms"
+
+
+def _factor(gain: Quantity, what: str) -> str:
+    """By how much more HMC costs, or less."""
+    if gain.upper is not None and gain.upper < 1:
+        inverse = ratio(Quantity(1.0, 0.0, 1.0, 1.0), gain) if gain.value else Quantity(lower=1 / gain.upper)
+        return f"It takes {_say(inverse)} times {what} as HMC."
+    return f"HMC takes {_say(gain)} times {what}."
+
+
+def _say(quantity: Quantity, factor: float = 1.0) -> str:
+    return in_words(quantity, factor).replace("> ", "more than ").replace("< ", "less than ")
+
+
+class Axis(NamedTuple):
+    """Something to know about each sampler of a comparison."""
+
+    of: Callable[[ComparedRun], Cost]
+    label: str
+    is_cost: bool = True
+
+
+def _costs(family: Family) -> list[Axis]:
+    judge = family.last.symbol(family.last.results.judge)
+    return [
+        Axis(lambda run: run.results.in_steps, f"N_{{LF}} τ_{{int}}({judge})"),
+        Axis(lambda run: lambda entry: run.results.in_time(entry).times(1e3), "milliseconds"),
+        Axis(lambda run: lambda entry: run.results.in_time_for_all(entry).times(1e3), "milliseconds, all observables"),
+        *(Axis(functools.partial(_work, name), family.last.symbol(name)) for name in family.last.results.work),
+    ]
+
+
+def _work(name: str, run: ComparedRun) -> Cost:
+    return run.results.in_work(name)
+
+
+def cost_picture(family: Family) -> Picture:
+    """In leapfrog steps and in time."""
+    caption = (
+        "Leapfrog steps of τ_{int} trajectories, where one of the Omelyan integrator has two forces and counts once. "
+        "Time, of one chain, of 2τ_{int} trajectories, compiling excluded. Lines: the cheapest of each kind. "
+        "Arrows: only a lower limit (95 %) is known. Grey: from elsewhere, for reference."
+    )
+    return Picture("cost", "Cost of an independent configuration", caption, _draw(family, _costs(family)))
+
+
+def deviations_picture(family: Family) -> Picture | str:
+    """How far the samplers are from exact results."""
+
+    def pull(name: str) -> Callable[[ComparedRun], Cost]:
+        return lambda run: lambda entry: NOTHING if (z := entry.moments[name].z) is None else Quantity(z, 1.0)
+
+    moments = family.last.results.entries[0].moments
+    known = [name for name, moment in moments.items() if moment.exact is not None]
+    if not known:
+        return "No exact results are known for this target."
+    axes = [Axis(pull(name), f"{family.last.symbol(name)}, in σ", is_cost=False) for name in known]
+    caption = "Measured minus exact in units of the error, which is honest but large for a frozen sampler."
+    return Picture("observables", "Observables against exact results", caption, _draw(family, axes))
+
+
+def _draw(family: Family, axes: Sequence[Axis]) -> Figure:
+    return _draw_rows(family, axes) if len(family.runs) == 1 else _draw_lines(family, axes)
+
+
+def _styles(family: Family) -> dict[str, dict[str, Any]]:
+    learned = iter(COLOURS)
+    looks = {name: _STYLES.get(kind) or (next(learned), "D") for name, kind in family.groups.items()}
+    return {name: {"label": mathtext(name), "color": look[0], "marker": look[1]} for name, look in looks.items()}
+
+
+def _draw_rows(family: Family, axes: Sequence[Axis]) -> Figure:
+    """A row for each sampler, the cheapest first."""
+    run = family.last
+    rows = sorted(run.results.entries, key=lambda entry: run.results.in_time(entry).figure or float("inf"))
+    others = {c.name: c.y[c.x.index(family.at(run))] for c in family.curves if family.at(run) in c.x}
+    names = [mathtext(textwrap.fill(name, _LONGEST_ROW)) for name in [*(entry.name for entry in rows), *others]]
+    figure, drawn = panels(len(axes), len(axes), 9.2 / len(axes), 0.34 * len(names) + 1.3, sharey=True)
+    for panel, axis in zip(drawn, axes, strict=True):
+        for group, style in _styles(family).items():
+            points = [(row, axis.of(run)(entry)) for row, entry in enumerate(rows) if entry.group == group]
+            mark(panel, points, in_rows=True, linestyle="none", **style)
+        scale = "log" if axis.is_cost else "linear"
+        panel.set(xscale=scale, xlabel=mathtext(axis.label), ylim=(len(names) - 0.4, -0.6))
+        panel.set_yticks(range(len(names)), names, fontsize=8)
+    if axes[0].is_cost:
+        drawn[0].plot([*others.values()], range(len(rows), len(names)), "s", color=GREY)
+    add_legend(figure)
+    return figure
+
+
+def _draw_lines(family: Family, axes: Sequence[Axis]) -> Figure:
+    """Against the setting in which comparisons differ."""
+    figure, drawn = panels(len(axes), 2, 4.6, 3.2)
+    for panel, axis in zip(drawn, axes, strict=True):
+        for group, style in _styles(family).items():
+            points = []
+            for run in family.runs:
+                cost = axis.of(run) if axis.is_cost else run.results.in_time
+                best = cheapest(run.of_group(group), cost)
+                points += [] if best is None else [(family.at(run), axis.of(run)(best))]
+            mark(panel, points, linestyle="-" if axis.is_cost else "none", **style)
+        xlabel = mathtext(family.last.symbol(family.axis or ""))
+        panel.set(yscale="log" if axis.is_cost else "linear", ylabel=mathtext(axis.label), xlabel=xlabel)
+    for curve in family.curves if axes[0].is_cost else ():
+        drawn[0].plot(curve.x, curve.y, "--" if curve.dashed else "-", color=GREY, label=mathtext(curve.name))
+    add_legend(figure)
+    return figure
+
+
+def autocorrelation_picture(run: ComparedRun) -> Picture:
+    """ρ(t) of what moves slowly."""
+    slow, results = run.results.slow[:_MOST_PANELS], run.results
+    means = {} if run.target is None else run.target.known.slow(run.target)
+    figure, axes = panels(len(slow), min(2, len(slow)), 4.6, 2.8)
+    for axis, name in zip(axes, slow, strict=True):
+        learned = [entry.taus[name].figure or 0.5 for entry in results.entries if entry.kind == "model"]
+        lags = min(_MOST_LAGS, max(20, int(6 * max(learned, default=_MOST_LAGS))))
+        for (title, entry), colour in zip(run.contenders.items(), (BLUE, *COLOURS), strict=False):
+            history = run.history(entry, name).astype(float)
+            found = autocorrelation_function(history, means.get(name), max_lag=min(lags, len(history) // 2 - 1))
+            axis.plot(found.rho, color=colour, label=mathtext(title))
+            low, high = found.rho - found.error, found.rho + found.error
+            axis.fill_between(range(len(found.rho)), low, high, color=colour, alpha=0.25, linewidth=0)
+        axis.set(xlabel="lag t (trajectories)", ylabel=mathtext(f"ρ(t) of {run.symbol(name)}"))
+        axis.set_ylim(min(-0.1, axis.get_ylim()[0]), 1.05)
+    add_legend(figure)
+    caption = "ρ(t) with its error (Madras and Sokal) of the best HMC and the best of each kind of learned samplers."
+    return Picture("autocorrelation", f"Autocorrelation, {run.where}", caption, figure)
+
+
+def cost_table(family: Family, column: str = "", rows: Sequence[str] = ()) -> Table:
+    """One row for each comparison: the best of each kind, and the gains of the trained sampler.
+
+    `rows` of a `column` are what comparisons are called, if not by their places on the axis.
+    """
+    kinds = {"hmc": "HMC", "move": "moves", "model": "trained"}
+    kinds = {kind: name for kind, name in kinds.items() if kind in family.groups.values()}
+    axes = _costs(family)
+    header = [column or family.last.symbol(family.axis or "")]
+    header += [f"{name}: {axis.label}" for axis in axes for name in kinds.values()]
+    header += ["gain in steps", "gain in time", "gain for all"]
+    cells = []
+    for place, run in zip(rows or [f"{family.at(run):g}" for run in family.runs], family.runs, strict=True):
+        results = run.results
+        row = [place]
+        for axis in axes:
+            costs = axis.of(run)
+            best = [results.best(kind, costs) for kind in kinds]  # type: ignore[arg-type]
+            row += ["" if entry is None else in_words(costs(entry)) for entry in best]
+        gains = (results.in_steps, results.gain_in_steps), (results.in_time, results.gain_in_time)
+        for cost, gain in (*gains, (results.in_time_for_all, results.gain_for_all)):
+            entry = results.best("model", cost)
+            row.append("" if entry is None else in_words(gain(entry)))
+        cells.append(row)
+    caption = (
+        "Cost of an independent configuration; milliseconds are those of one chain. In each column the best of its "
+        "kind. Gains: of the trained sampler over the best HMC. > and <: limits at 95 %."
+    )
+    return Table(caption, header, cells)
+
+
+def all_tables(run: ComparedRun) -> list[Table]:
+    """Every sampler of a comparison."""
+    captions = (f"Cost, {run.where}. {LEGEND}", f"Cost of all observables, {run.where}", f"Means, {run.where}")
+    tables = sections(run.results, run.symbol)
+    return [Table(caption, *section) for caption, section in zip(captions, tables, strict=True)]
 
 
 def differ_only_in(one: ComparedRun, other: ComparedRun, axis: str | None) -> bool:

@@ -3,8 +3,16 @@
 from collections.abc import Sequence
 from typing import ClassVar
 
-from dlhmc.report.compared import ComparedRun, Family, differ_only_in, most_varied
-from dlhmc.report.costs import autocorrelation_picture, cost_picture, cost_table, deviations_picture
+from dlhmc.report.compared import (
+    ComparedRun,
+    Family,
+    autocorrelation_picture,
+    cost_picture,
+    cost_table,
+    deviations_picture,
+    differ_only_in,
+    most_varied,
+)
 from dlhmc.report.curves import Curve
 from dlhmc.report.page import Block, Section
 from dlhmc.report.sampling import SampledRun

@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
-from dlhmc.comparison.results import Quantity
+from dlhmc.statistics.quantity import Quantity
 from dlhmc.tables import SCRIPT
 
 # Okabe and Ito's palette, which colour-blind readers can tell apart.

@@ -7,12 +7,11 @@ from typing import Any
 from rich.console import Console
 
 from dlhmc import tables
-from dlhmc.comparison import command as comparing
-from dlhmc.comparison.command import RESULTS
+from dlhmc.comparison.comparing import RESULTS, open_results
+from dlhmc.comparison.comparing import show_results as show_comparison
 from dlhmc.errors import ExitCode, UserError
 from dlhmc.report.command import report
-from dlhmc.report.compared import ComparedRun, Family, headline
-from dlhmc.report.costs import cost_table
+from dlhmc.report.compared import ComparedRun, Family, cost_table, headline
 from dlhmc.report.curves import read_curves
 from dlhmc.report.figures import grouped
 from dlhmc.run import processes
@@ -57,7 +56,7 @@ def show_results(path: Path, console: Console) -> dict[str, Any]:
     for part in study.parts():
         if (path / part.name / RESULTS).exists():
             console.print(study.place(part.row), style="bold", highlight=False)
-            results[part.row] = comparing.show_results(path / part.name, console)
+            results[part.row] = show_comparison(open_results(path / part.name), console)
     if not results:
         raise UserError(f"{path} has no results yet: go on with 'dlhmc resume {path}'.")
     return results

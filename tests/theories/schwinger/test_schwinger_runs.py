@@ -8,7 +8,7 @@ from drawn import lines, marks, spans
 
 import dlhmc
 from dlhmc import cli
-from dlhmc.comparison.command import open_results
+from dlhmc.comparison.comparing import open_results
 from dlhmc.errors import ExitCode
 from dlhmc.report.plots import mathtext
 from dlhmc.report.sampling import SampledRun, sampling_table

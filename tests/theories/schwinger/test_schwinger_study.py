@@ -9,7 +9,7 @@ import threading
 import pytest
 from rich.console import Console
 
-from dlhmc.comparison.command import open_results
+from dlhmc.comparison.comparing import open_results
 from dlhmc.errors import ExitCode
 from dlhmc.run.directory import RunDirectory
 from dlhmc.spec.training import TrainSpec

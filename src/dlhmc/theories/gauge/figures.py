@@ -2,12 +2,12 @@
 
 from typing import ClassVar
 
-from dlhmc.comparison.results import Quantity
 from dlhmc.report.figures import Figures
 from dlhmc.report.page import Block, Picture
 from dlhmc.report.plots import BLUE, GREEN, GREY, VERMILION, add_legend, mark, mathtext, panels, plot_history
 from dlhmc.report.sampling import SampledRun
 from dlhmc.run.show import shown_mean
+from dlhmc.statistics.quantity import Quantity
 from dlhmc.statistics.scales import REFERENCE
 
 

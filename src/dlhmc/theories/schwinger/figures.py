@@ -5,7 +5,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from dlhmc.comparison.results import Quantity
 from dlhmc.report.compared import ComparedRun
 from dlhmc.report.figures import Figures
 from dlhmc.report.page import Block, Picture
@@ -13,6 +12,7 @@ from dlhmc.report.plots import BLACK, BLUE, GREY, VERMILION, add_legend, mark, m
 from dlhmc.report.sampling import SampledRun
 from dlhmc.run.show import shown_mean
 from dlhmc.settings import fields_of
+from dlhmc.statistics.quantity import Quantity
 from dlhmc.theories.schwinger.theory import SchwingerSettings
 
 #: −m_c of Wilson fermions at β = ∞, 6 … 1, N_f = 2, known from large lattices to a few units of the last digit

@@ -92,8 +92,7 @@ class SchwingerStudy(Study):
                 "integrators": ("leapfrog",),
                 "inner_steps": self.inner_steps,
                 "hasenbusch_grid": self.hasenbusch_grid,
-                "hit_lengths": self.lengths,
-                "alternate_lengths": self.lengths,
+                "stirring_lengths": self.lengths,
                 "alternate": self.alternate,
                 "chains": max(2, min(self.chains, round(self.chains * (_SIDE / side) ** 2))),
             }

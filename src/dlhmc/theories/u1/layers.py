@@ -36,7 +36,7 @@ _OPTIONS = {"xla_backend_optimization_level": 0}
 
 def layer_blocks(run: ComparedRun) -> list[Block]:
     """Of the best trajectory of each kind; those in turn with HMC are the same."""
-    models = {name: entry.model for name, entry in run.contenders.items() if entry.model and not entry.integrator}
+    models = {name: entry.model for name, entry in run.contenders.items() if entry.model and not entry.settings}
     try:
         profiles = {name: _follow(run, model) for name, model in models.items()}
     except UserError as error:
