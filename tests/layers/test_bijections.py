@@ -10,6 +10,7 @@ import numpy as np
 import optax
 import pytest
 
+from dlhmc import CPN
 from dlhmc.geometry import Torus
 from dlhmc.layers import RULES, LayerStack, LeapfrogLayer
 from dlhmc.layers.masks import checkerboard_mask, random_mask
@@ -83,6 +84,8 @@ WHOLE = {
     "windows, SU(2), links": lambda: (wilson("su2", (2, 2), 4.0), local(wilson("su2", (2, 2), 4.0), 3, heads="links")),
     "windows, U(2), links": lambda: (wilson("u2", (2, 2), 4.0), local(wilson("u2", (2, 2), 4.0), 2, heads="links")),
     "windows, SU(2), paper": lambda: (wilson("su2", (3, 2), 4.0), local(wilson("su2", (3, 2), 4.0), 1, heads="paper")),
+    "windows, CP(2)": lambda: (CPN(3, (3, 4), 0.8), local(CPN(3, (3, 4), 0.8), 2, 3)),
+    "windows, CP(1), one for each site": lambda: (CPN(2, (2, 4), 0.8), local(CPN(2, (2, 4), 0.8), 3, heads="links")),
     "windows, SU(3)": lambda: (wilson("su3", (2, 2), 5.7), local(wilson("su3", (2, 2), 5.7), 2)),
     "windows, SU(3), four dimensions": lambda: (FOUR(), local(FOUR(), 1)),
     "windows in Villain's theory": lambda: (Villain((3, 2), 1.3), local(Villain((3, 2), 1.3), 2)),

@@ -1,5 +1,6 @@
 """Windows: where they lie, what is cut and pasted, and that inside of them is the distribution of the whole lattice."""
 
+import dataclasses
 import itertools
 from typing import ClassVar
 
@@ -8,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from dlhmc import DLHMC, HMC, GaugeField, Gaussian, Plaquette, UserError, build_trajectory, improved, wilson
+from dlhmc import CPN, DLHMC, HMC, GaugeField, Gaussian, Plaquette, UserError, build_trajectory, improved, wilson
 from dlhmc.lattice.loops import plaquettes
 from dlhmc.targets.windows import Layout, Windows, layout_for, resized, window_in, window_of, windowed
 from dlhmc.theories.gauge.field import U1
@@ -62,6 +63,9 @@ CASES = {
     "u2 with rectangles": lambda: (improved("u2", (4, 6), 5.0, "dbw2"), 2),
     "su3 with rectangles": lambda: (improved("su3", (3, 3, 4), 2.6, "iwasaki"), 2),
     "su2 in three dimensions": lambda: (wilson("su2", (3, 4, 3), 3.0), 3),
+    "cpn": lambda: (CPN(2, (6, 7), 0.7), 3),
+    "cpn, all of it": lambda: (CPN(2, (3, 4), 0.7), 3),
+    "cpn, smallest": lambda: (CPN(2, (2, 3), 0.7), 2),
     "su3 in four dimensions": lambda: (wilson("su3", (2, 2, 3, 2), 5.7), 2),
 }
 ALL = pytest.mark.parametrize("name", CASES)
@@ -80,8 +84,10 @@ def places(layout):
 
 def moving_links(layout, place):
     """Numbers of all links that move, [link, window]."""
-    numbers = np.arange(len(layout.sides) * np.prod(layout.sides)).reshape(len(layout.sides), *layout.sides, 1)
-    return np.asarray(layout.cut(place, jnp.asarray(numbers)))[layout.inside, :, 0]
+    shape = (*[len(layout.sides)] * layout.links, *layout.sides, 1)
+    numbers = jnp.arange(np.prod(shape)).reshape(shape)
+    plain = dataclasses.replace(layout, trailing=0)
+    return np.asarray(plain.within(plain.cut(place, numbers)))[..., 0]
 
 
 def terms_of(target, x):
@@ -91,11 +97,15 @@ def terms_of(target, x):
 
 def seen(target):
     """Which terms of the action change with a link, [term, link], found by moving each of them."""
-    x = hot(target, 1)
-    links = np.arange(x.size)
-    moved = jnp.repeat(x, x.size, axis=-1).reshape(x.size, x.size).at[links, links].add(0.7)
-    before, after = (terms_of(target, y.reshape(*x.shape[:-1], -1)) for y in (x, moved))
-    return np.asarray(abs(after - before) > 1e-9)
+    geometry, number = target.geometry, np.prod(target.geometry.elements)
+
+    @unoptimised
+    def change(x):
+        one = geometry.to_scale(jnp.eye(number).reshape(*geometry.elements, number))
+        y = geometry.moved(x, one * geometry.momentum(jax.random.key(2), x))
+        return abs(terms_of(target, y) - terms_of(target, x))
+
+    return np.asarray(change(jnp.repeat(hot(target, 1), number, axis=-1))) > 1e-9
 
 
 def shared(target, layout, place):
@@ -137,7 +147,7 @@ def test_no_cell_sees_links_of_two_windows(name):
         assert shared(target, layout, place) == 0
     if layout.number > 1:
         # They could not lie closer together.
-        assert shared(target, TooClose(layout.sides, layout.block, layout.reach), place) > 0
+        assert shared(target, TooClose(**dataclasses.asdict(layout)), place) > 0
 
 
 @pytest.mark.usefixtures("x64")
@@ -153,19 +163,18 @@ def test_cells_of_a_window_are_those_that_see_its_links(name):
 def test_cut_and_paste(name):
     """What was cut goes back where it was; nothing else changes."""
     target, block = CASES[name]()
-    layout, shape = layout_for(target, block), target.geometry.momentum_shape
-    field = np.random.default_rng(1).integers(0, 100, (*shape, 2))
-    links = len(layout.sides) * np.prod(layout.sides)
+    layout, geometry = layout_for(target, block), target.geometry
+    field = np.random.default_rng(1).integers(0, 100, (*geometry.momentum_shape, 2))
     for place in places(layout):
-        inside = np.asarray(layout.cut(place, jnp.asarray(field)))[..., layout.inside, :, :]
+        inside = np.asarray(layout.within(layout.cut(place, jnp.asarray(field))))
         np.testing.assert_array_equal(layout.paste(place, jnp.asarray(field), jnp.asarray(inside)), field)
         new = np.asarray(layout.paste(place, jnp.asarray(field), jnp.asarray(inside + 1)))
-        moved = (new - field).reshape(-1, links, 2)
-        expected = np.zeros(links)
+        expected = np.zeros((np.prod(geometry.elements), 2), int)
         expected[moving_links(layout, place).ravel()] = 1
-        np.testing.assert_array_equal(moved, np.broadcast_to(expected[:, None], moved.shape))
-        again = np.asarray(layout.cut(place, jnp.asarray(new)))
-        np.testing.assert_array_equal(again[..., layout.inside, :, :], inside + 1)
+        expected = geometry.to_scale(expected.reshape(*geometry.elements, 2))
+        np.testing.assert_array_equal(new - field, np.broadcast_to(expected, field.shape))
+        again = np.asarray(layout.within(layout.cut(place, jnp.asarray(new))))
+        np.testing.assert_array_equal(again, inside + 1)
 
 
 def in_each(target, layout, place, x, moved):
@@ -173,7 +182,9 @@ def in_each(target, layout, place, x, moved):
     elsewhere = layout.paste(place, x, moved)
     own = Windows(target, x, place, layout)
     # Its own links as they were, in patches in which everything else that may move has moved.
-    patches = layout.cut(place, elsewhere).at[..., layout.inside, :, :].set(own.momenta(x))
+    of_components = (slice(None),) * layout.trailing
+    patches = layout.cut(place, elsewhere).at[(..., layout.inside, *of_components, slice(None), slice(None))]
+    patches = patches.set(own.momenta(x))
 
     def of_window(window, inside, given):
         end, patch, force = given
@@ -194,7 +205,7 @@ def in_each(target, layout, place, x, moved):
 
 def alone(target, layout, place, x, moved, number):
     """The change of the action of the whole lattice, where one window moves."""
-    own = layout.cut(place, x)[..., layout.inside, :, :]
+    own = layout.within(layout.cut(place, x))
     y = layout.paste(place, x, jnp.where(jnp.arange(layout.number, dtype=jnp.int32)[:, None] == number, moved, own))
     return jnp.sum(terms_of(target, y) - terms_of(target, x), axis=0)
 
@@ -206,7 +217,7 @@ def test_inside_of_windows_is_the_distribution_of_the_whole(name):
     target, block = CASES[name]()
     layout, x = layout_for(target, block), hot(target)
     for place in places(layout)[1:]:
-        moved = layout.cut(place, hot(target, seed=2))[..., layout.inside, :, :]
+        moved = layout.within(layout.cut(place, hot(target, seed=2)))
         found = jax.tree.map(np.asarray, unoptimised(in_each)(target, layout, place, x, moved))
         change = found.pop("change").sum(axis=0)
         for number in range(0, layout.number, 3):

@@ -69,6 +69,8 @@ class CellAction(Action):
 
     #: sites over which a cell extends
     reach: eqx.AbstractClassVar[int]
+    #: whether elements are links, with an axis of directions before those of sites, or one for each site
+    links: ClassVar[bool] = True
 
     @abstractmethod
     def stiffness(self, geometry: Geometry) -> Float[Array, ""]:
@@ -76,7 +78,7 @@ class CellAction(Action):
 
     @abstractmethod
     def cells_of(self, elements: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Which cells, placed as in `terms`, see any of these elements."""
+        """Which cells, placed as in `terms`, see any of these elements[direction, *site], those of sites with one."""
 
     @abstractmethod
     def heads(self, geometry: Geometry) -> tuple[int, int]:

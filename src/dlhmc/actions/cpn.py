@@ -4,14 +4,17 @@ Unit vectors z(n) ∈ C^N are real numbers z[i, j, part, color, chain], with rea
 their phases, S = −2βN Σ [Re(z̄(n + μ̂)·z(n) λ_μ(n)) − 1], and ∫dλ leaves a function of w_μ(n) = z̄(n + μ̂)·z(n).
 """
 
+from typing import Any, ClassVar
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import i0e, i1e
 from jaxtyping import Array, Float
+from numpy.typing import NDArray
 
-from dlhmc.actions.contract import Action, Terms
+from dlhmc.actions.contract import CellAction, Numbers, Terms
 from dlhmc.geometry.contract import Geometry, PerChain, sum_sites
 from dlhmc.lattice.links import shift
 from dlhmc.numerics.leaves import leaf
@@ -21,29 +24,51 @@ Vectors = Float[Array, "x t 2 color chain"]
 Parts = tuple[Float[Array, "x t chain"], Float[Array, "x t chain"]]
 
 
-class Bonds(Action):
-    """−Σ log I₀(2βN |w_μ(n)|) + 4βNV."""
+class Bonds(CellAction):
+    """−Σ log I₀(2βN |w_μ(n)|) + 4βNV: cells are bonds from a site to the next."""
+
+    reach: ClassVar[int] = 1
+    links: ClassVar[bool] = False
 
     beta: Float[Array, ""] = eqx.field(converter=leaf)
 
-    def stiffness(self, x: Vectors) -> Float[Array, ""]:
-        """2βN."""
-        return (2 * x.shape[3]) * self.beta.astype(x.dtype)
-
     def terms(self, x: Vectors) -> Terms:
         """−log I₀(2βN|w|) + 2βN for each link, which does not cancel: log I₀(κ) = log i0e(κ) + κ."""
-        stiffness = self.stiffness(x)
+        concentration = _concentration(self.beta, x)
         sizes = jnp.stack([jnp.sqrt(_square(w)) for w in _links(x)])
-        return stiffness * (1 - sizes) - jnp.log(i0e(stiffness * sizes))
+        return concentration * (1 - sizes) - jnp.log(i0e(concentration * sizes))
 
     def force(self, geometry: Geometry, x: Vectors) -> Vectors:
         """Σ h (|w|² z − w z′) over the four neighbours z′ of z, with h = 2βN A(2βN|w|)/|w| and A = I₁/I₀."""
-        stiffness = self.stiffness(x)
+        return self._weighted_force(x, (1, 1))
+
+    def stiffness(self, geometry: Geometry) -> Float[Array, ""]:
+        """βN for each of the four bonds of a site."""
+        return 4 * geometry.shape[-1] * self.beta
+
+    def cells_of(self, elements: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Bonds that begin or end there."""
+        (sites,) = elements
+        return np.stack([sites | np.roll(sites, -1, axis) for axis in (0, 1)])
+
+    def heads(self, geometry: Geometry) -> tuple[int, int]:
+        return 1, 0
+
+    def numbers(self, geometry: Geometry, x: Vectors) -> Numbers:
+        """|w|²."""
+        return jnp.stack([_square(w) for w in _links(x)])[None]
+
+    def pushed_force(self, geometry: Geometry, x: Vectors, weights: Numbers, pushes: Numbers) -> Vectors:
+        """A bond has no density of the charge."""
+        return self._weighted_force(x, weights[0])
+
+    def _weighted_force(self, x: Vectors, weights: Any) -> Vectors:
+        concentration = _concentration(self.beta, x)
         total = jnp.zeros((), x.dtype)
         for axis, (real, imaginary) in enumerate(_links(x)):
             square = _square((real, imaginary))
             size = jnp.sqrt(jnp.maximum(square, jnp.finfo(x.dtype).tiny))
-            pull = stiffness * _bessel_ratio(stiffness * size) / size
+            pull = weights[axis] * (concentration * _bessel_ratio(concentration * size) / size)
             # Written out: XLA would compute Bessel functions again for each color.
             forward = jax.lax.optimization_barrier((pull * real, pull * imaginary, pull * square))
             back = tuple(shift(part, 1, axis) for part in forward)
@@ -55,9 +80,8 @@ class Bonds(Action):
 
 def energy(beta: Float[Array, ""], x: Vectors) -> PerChain:
     """⟨1 − Re wλ⟩ of a link, averaged over λ given z."""
-    stiffness = Bonds(beta).stiffness(x)
     sizes = jnp.stack([jnp.sqrt(_square(w)) for w in _links(x)])
-    return sum_sites(1 - sizes * _bessel_ratio(stiffness * sizes)) / sizes[..., 0].size
+    return sum_sites(1 - sizes * _bessel_ratio(_concentration(beta, x) * sizes)) / sizes[..., 0].size
 
 
 def charge(x: Vectors) -> PerChain:
@@ -70,6 +94,11 @@ def charge(x: Vectors) -> PerChain:
     lower = jnp.conj(along * jnp.roll(across, -1, 0)) * diagonal
     upper = jnp.conj(diagonal) * jnp.roll(along, -1, 1) * across
     return jnp.round(sum_sites(jnp.angle(lower) + jnp.angle(upper)) / (2 * np.pi))
+
+
+def _concentration(beta: Float[Array, ""], x: Vectors) -> Float[Array, ""]:
+    """κ = 2βN."""
+    return (2 * x.shape[3]) * beta.astype(x.dtype)
 
 
 def _product(a: Vectors, b: Vectors) -> Parts:

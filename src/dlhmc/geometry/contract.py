@@ -2,9 +2,10 @@
 
 A field is x[*component, *element, chain] and a momentum v[*component, *element, chain]: elements (an angle, a link, a
 coordinate) move independently of each other, and their components together. Coordinates of a vector and angles have one
-component; an SU(2) link has four complex numbers and three momenta.
+component; an SU(2) link has four complex numbers and three momenta. Components of spheres come after their elements.
 """
 
+import math
 from abc import abstractmethod
 from collections.abc import Callable
 from typing import ClassVar
@@ -27,7 +28,7 @@ class Geometry(eqx.Module):
 
     #: whether fields are complex numbers; momenta are real
     is_complex: ClassVar[bool] = False
-    #: whether `drift` changes the momentum; learned layers, which move by more than the momentum, need that it does not
+    #: whether `drift` changes the momentum; layers that move by more than the momentum need that it does not
     moves_momentum: ClassVar[bool] = False
 
     @property
@@ -42,8 +43,22 @@ class Geometry(eqx.Module):
 
     @property
     def elements(self) -> tuple[int, ...]:
-        """Shape of what moves independently: the last axes of fields and momenta."""
+        """Shape of what moves independently: the last axes of fields and momenta, but for `trailing` ones."""
         return self.momentum_shape
+
+    @property
+    def trailing(self) -> int:
+        """Axes of components after those of elements."""
+        return 0
+
+    @property
+    def dimension(self) -> int:
+        """Of the tangent space of a configuration."""
+        return math.prod(self.momentum_shape)
+
+    def to_scale(self, numbers: Float[Array, "*element chain"]) -> Float[Array, "..."]:
+        """A number for each element, with axes such that it multiplies tangent vectors."""
+        return numbers.reshape(*numbers.shape[:-1], *(1,) * self.trailing, numbers.shape[-1])
 
     def resized(self, elements: tuple[int, ...]) -> "Geometry":
         """The same space with another number of elements, for those that have any number."""

@@ -40,9 +40,18 @@ class Spheres(Geometry):
         """Vectors."""
         return self.sides
 
+    @property
+    def trailing(self) -> int:
+        return len(self.vector)
+
+    @property
+    def dimension(self) -> int:
+        """One less than that of the space, for each vector."""
+        return math.prod(self.sides) * (math.prod(self.vector) - 1)
+
     def resized(self, elements: tuple[int, ...]) -> "Spheres":
         """As many vectors."""
-        return Spheres(elements, self.vector)
+        return type(self)(elements, self.vector)
 
     def dot(self, a: Field, b: Field) -> PerElement:
         """The inner product of each two vectors, with axes of length 1 in place of theirs."""

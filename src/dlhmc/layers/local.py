@@ -78,9 +78,10 @@ class LinkKick(Kick):
         numbers = windowed(target).numbers(x)
         chains = numbers.shape[-1]
         s, q, t = self.network(numbers.reshape(-1, chains)).reshape(3, -1, chains)
-        force = target.force(x) * jnp.exp(q)
-        central = target.geometry.central(_root(target, x) * t)
-        return Impulse(s, force if central is None else force + central)
+        geometry = target.geometry
+        force = target.force(x) * geometry.to_scale(jnp.exp(q))
+        central = geometry.central(_root(target, x) * t)
+        return Impulse(geometry.to_scale(s), force if central is None else force + central)
 
 
 class Local(Trajectory):

@@ -2,11 +2,13 @@
 
     kick    Γ: v ← e^{s} v − ε e^{s/2} f(x)       drift   Λ: x ← drift(x, ε v)
 
-s and the impulse f are functions of x alone, so that whatever network gives them, Γ is a bijection with log|J| = Σ s.
+s and the impulse f are functions of x alone, so that whatever network gives them, Γ is a bijection with log|J| = Σ s
+over the dimensions of the tangent space at x. A drift follows a geodesic and takes the momentum along: log|J| = 0.
 With R the flip of the momentum, the inverse of a kick is R·kick·R with −s in place of s, that of a drift R·drift·R.
 Where the second half has the kicks and drifts of the first in the opposite order, and −s, F⁻¹ = R·F·R.
 """
 
+import math
 from abc import abstractmethod
 from typing import Any, NamedTuple
 
@@ -23,7 +25,10 @@ from dlhmc.targets.windows import stiffness
 
 
 class Impulse(NamedTuple):
-    """What a kick does: s, with the axes of momenta of length 1 where it is the same along them, and f."""
+    """What a kick does: s, with the axes of momenta of length 1 where it is the same along them, and f.
+
+    Where tangent spaces are not all of the space (`Geometry.trailing`), s is the same for all components.
+    """
 
     log_scale: Float[Array, "..."]
     force: Momentum
@@ -88,6 +93,9 @@ class Palindrome(Trajectory):
         # A kick lasts as long as half of the drifts on both its sides.
         lasts = 0.5 * (jnp.pad(drifts, (0, 1)) + jnp.pad(drifts, (1, 0)))
         kicks = (jax.tree.map(lambda a: a[mirrored], arrays), signs, lasts)
+        geometry = target.geometry
+        #: of the tangent space, for each component
+        dimensions = geometry.dimension / math.prod(geometry.momentum_shape)
 
         def kicked(phase: Phase, kick: tuple[Any, Array, Array]) -> Phase:
             arrays, sign, lasts = kick
@@ -95,12 +103,12 @@ class Palindrome(Trajectory):
             s, force = eqx.combine(arrays, static)(target, x)
             s = sign * s
             v = jnp.exp(s) * v - lasts * jnp.exp(0.5 * s) * force
-            of_momenta = jnp.broadcast_to(s, v.shape)
-            return Phase(x, v, log_jacobian + jnp.sum(of_momenta, axis=tuple(range(v.ndim - 1))))
+            of_components = jnp.sum(jnp.broadcast_to(s, v.shape), axis=tuple(range(v.ndim - 1)))
+            return Phase(x, v, log_jacobian + dimensions * of_components)
 
         def layer(phase: Phase, given: tuple[Array, Any]) -> tuple[Phase, Phase | None]:
             step, kick = given
-            x, v = target.geometry.drift(phase.x, phase.v, step * phase.v)
+            x, v = geometry.drift(phase.x, phase.v, step * phase.v)
             phase = kicked(Phase(x, v, phase.log_jacobian), kick)
             return phase, phase if record else None
 

@@ -1,10 +1,10 @@
-"""Windows: blocks of a lattice in which the links move while all others are held fixed.
+"""Windows: blocks of a lattice in which links or vectors of sites move while all others are held fixed.
 
-A window is a block of cells. Links inside it move; those on its rim belong to cells outside as well, and are frozen
-with all the rest. Given them, what is inside has a distribution of its own, and `window_in` makes that target. The
-block is cut out of the field as a patch, a small torus on which the actions themselves act: cells across its seam
-contain no link that moves, so they are constants and drop out of every difference. Windows share no cell, so each may
-be accepted or rejected on its own. Nothing in a window may look at the links of the seam: another window may move them.
+A window is a block of cells. What is inside it moves; what is on its rim belongs to cells outside as well, and is
+frozen with all the rest. Given that, what is inside has a distribution of its own, and `window_in` makes that target.
+The block is cut out of the field as a patch, a small torus on which the actions themselves act: cells across its seam
+see nothing that moves, so they are constants and drop out of every difference. Windows share no cell, so each may be
+accepted or rejected on its own. Nothing in a window may look at what is on the seam: another window may move it.
 """
 
 import dataclasses
@@ -40,6 +40,10 @@ class Layout:
     #: cells along each side of a window
     block: int
     reach: int = 1
+    #: whether elements are links, or one for each site
+    links: bool = True
+    #: axes of components after those of elements
+    trailing: int = 0
 
     def __post_init__(self) -> None:
         if self.block < 2 or self._distance > min(self.sides):
@@ -48,7 +52,7 @@ class Layout:
 
     @property
     def _distance(self) -> int:
-        """From one window to the next: no cell may see links of both."""
+        """From one window to the next: no cell may see elements of both."""
         return self.block + self.reach - 1
 
     @functools.cached_property
@@ -63,33 +67,32 @@ class Layout:
 
     @functools.cached_property
     def patch(self) -> tuple[int, ...]:
-        """Sides of a patch, which holds every cell that sees a link of the window."""
+        """Sides of a patch, which holds every cell that sees the window."""
         return tuple(min(side, self.block + 2 * self.reach - 1) for side in self.sides)
 
     @functools.cached_property
     def moving(self) -> NDArray[np.bool_]:
-        """Links of a patch that move: with both ends in the block and off its rim, [direction, *site]."""
+        """Elements of a patch that move: in the block and off its rim, [direction, *site], for sites with one."""
         d, first = len(self.sides), self.reach - 1
-        moving = np.zeros((d, *self.patch), bool)
-        for mu in range(d):
-            across = slice(first + 1, first + self.block)
-            along = slice(first, first + self.block)
-            moving[mu][tuple(along if axis == mu else across for axis in range(d))] = True
+        across, along = slice(first + 1, first + self.block), slice(first, first + self.block)
+        moving = np.zeros((d if self.links else 1, *self.patch), bool)
+        for mu, elements in enumerate(moving):
+            elements[tuple(along if self.links and axis == mu else across for axis in range(d))] = True
         return moving
 
     @functools.cached_property
     def inside(self) -> NDArray[np.int64]:
-        """Places of the moving links among all links of a patch."""
+        """Places of what moves among all elements of a patch."""
         return np.flatnonzero(self.moving)
 
     @functools.cached_property
     def slots(self) -> NDArray[np.int64]:
-        """For each link of a patch its number among the moving ones; 0 for the others."""
+        """For each element of a patch its number among the moving ones; 0 for the others."""
         return np.where(self.moving, np.cumsum(self.moving).reshape(self.moving.shape) - 1, 0).ravel()
 
     @functools.cached_property
     def _steps(self) -> NDArray[np.int32]:
-        """From the place to the sites of all links of all patches, [axis, link, window]."""
+        """From the place to the sites of all elements of all patches, [axis, element, window]."""
         starts = [[k * side // n for k in range(n)] for side, n in zip(self.sides, self.numbers, strict=True)]
         starts_of_windows = np.array(list(itertools.product(*starts))).T
         site = np.indices(self.moving.shape)[1:].reshape(len(self.sides), -1)
@@ -98,8 +101,8 @@ class Layout:
 
     @functools.cached_property
     def _sources(self) -> NDArray[np.int64]:
-        """For each link of the lattice, counted from the place, its number among those that move; −1 for the others."""
-        table = np.full((len(self.sides), *self.sides), -1)
+        """For each element, counted from the place, its number among those that move; −1 for the others."""
+        table = np.full((len(self.moving), *self.sides), -1)
         direction = np.indices(self.moving.shape)[0].ravel()[self.inside]
         sites = [step[self.inside] % side for step, side in zip(self._steps, self.sides, strict=True)]
         number = np.arange(len(self.inside) * self.number).reshape(len(self.inside), self.number)
@@ -107,27 +110,47 @@ class Layout:
         return table
 
     def cut(self, place: Place, field: Float[Array, "..."]) -> Float[Array, "..."]:
-        """All patches of a field whose last axes are directions, sites and chains: […, link, window, chain]."""
+        """All patches of a field: […, element, *trailing, window, chain]."""
         direction = np.indices(self.moving.shape, np.int32)[0].reshape(-1, 1)
         row = jnp.asarray(direction)
         for step, side, at in zip(self._steps, self.sides, place, strict=True):
             row = row * side + (step + at) % side
-        rows = self.by_element(field)
-        return rows.at[..., row, :].get(mode="promise_in_bounds", wrap_negative_indices=False)
+        patches = _taken(self.by_element(field), row, self.trailing + 1)
+        return jnp.moveaxis(patches, -2 - self.trailing, -2)
 
     def paste(self, place: Place, field: Float[Array, "..."], moved: Float[Array, "..."]) -> Float[Array, "..."]:
-        """The field with what has moved in all windows, […, moving link, window, chain]."""
+        """The field with what has moved in all windows, […, moving element, *trailing, window, chain]."""
         back = np.ix_(*(np.arange(side, dtype=np.int32) for side in self.sides))
         at = tuple((site - origin) % side for site, origin, side in zip(back, place, self.sides, strict=True))
         source = jnp.asarray(self._sources)[(slice(None), *at)].ravel()
-        found = moved.reshape(*moved.shape[:-3], -1, moved.shape[-1])
-        new = found.at[..., jnp.maximum(source, 0), :].get(mode="promise_in_bounds", wrap_negative_indices=False)
-        return jnp.where((source >= 0)[:, None], new, self.by_element(field)).reshape(field.shape)
+        axes = self.trailing + 1
+        moved = jnp.moveaxis(moved, -2, -1 - axes)
+        lead, components = moved.shape[: -2 - axes], moved.shape[-axes:]
+        new = _taken(moved.reshape(*lead, -1, *components), jnp.maximum(source, 0), axes)
+        return jnp.where(self.to_select(source >= 0), new, self.by_element(field)).reshape(field.shape)
 
-    def by_element(self, field: Float[Array, "..."]) -> Float[Array, "... link chain"]:
-        """With one axis for all links of the field."""
-        axes = len(self.sides) + 2
-        return field.reshape(*field.shape[: field.ndim - axes], -1, field.shape[-1])
+    def by_element(self, field: Float[Array, "..."]) -> Float[Array, "..."]:
+        """With one axis for all elements of the field."""
+        last = field.ndim - self.trailing - 1
+        first = last - len(self.sides) - self.links
+        return field.reshape(*field.shape[:first], -1, *field.shape[last:])
+
+    def within(self, patches: Float[Array, "..."]) -> Float[Array, "..."]:
+        """What moves in patches."""
+        return patches[_before(self.inside, self.trailing + 2)]
+
+    def to_select(self, elements: Any) -> Any:
+        """Yes or no for each element, with axes for components and chains."""
+        return elements.reshape(-1, *(1,) * (self.trailing + 1))
+
+
+def _before(index: Any, axes: int) -> tuple[Any, ...]:
+    """An index of the axis before so many others."""
+    return (..., index, *(slice(None),) * axes)
+
+
+def _taken(field: Float[Array, "..."], index: Int[Array, "..."], axes: int) -> Float[Array, "..."]:
+    return field.at[_before(index, axes)].get(mode="promise_in_bounds", wrap_negative_indices=False)
 
 
 class Windowed(Action):
@@ -135,7 +158,7 @@ class Windowed(Action):
 
     #: the same actions on a lattice of the size of the patch
     whole: Target
-    #: all elements of the patch, with a leading axis for each component: […, element, chain]
+    #: with one axis for all elements
     patch: Field
     layout: Layout = eqx.field(static=True)
 
@@ -153,13 +176,14 @@ class Windowed(Action):
 
     def embed(self, x: Field) -> Field:
         """The patch with what is inside the window as it is in x."""
-        moving = self.layout.moving.reshape(-1, 1)
-        elements = jnp.where(moving, x[..., self.layout.slots, :], self.patch)
+        layout = self.layout
+        moved = x[_before(layout.slots, layout.trailing + 1)]
+        elements = jnp.where(layout.to_select(layout.moving), moved, self.patch)
         return elements.reshape(*self.whole.geometry.shape, x.shape[-1])
 
     def inside(self, field: Field | Momentum) -> Field | Momentum:
         """The part of a field or a momentum of the patch that belongs to moving elements."""
-        return self.layout.by_element(field)[..., self.layout.inside, :]
+        return self.layout.by_element(field)[_before(self.layout.inside, self.layout.trailing + 1)]
 
     def terms(self, x: Field) -> Float[Array, "cell chain"]:
         """Those that see a moving element."""
@@ -233,7 +257,7 @@ def _nothing(x: Field) -> dict[str, Observed]:
 
 
 def window_in(whole: Target, patch: Field, layout: Layout) -> Target:
-    """p(x) of what is inside a window, x[…, element, chain], given the patch around it."""
+    """p(x) of what is inside a window, given the patch around it; all its elements are along one axis."""
     action = Windowed(whole, patch, layout)
     geometry = whole.geometry.resized((len(layout.inside),))
     return Target(geometry, (action,), _nothing, _KNOWN)
@@ -310,12 +334,11 @@ class Windows(eqx.Module):
         """
         whole = resized(self.target, self.layout.patch)
         patches = self.layout.cut(self.place, self.x)
-        inside = patches[..., self.layout.inside, :, :]
 
         def of_window(patch: Field, x: Field, given: Any) -> T:
             return function(window_in(whole, patch, self.layout), x, given)
 
-        return jax.vmap(of_window, in_axes=(-2, -2, axis), out_axes=-2)(patches, inside, given)
+        return jax.vmap(of_window, in_axes=(-2, -2, axis), out_axes=-2)(patches, self.layout.within(patches), given)
 
     def each_alone(self, key: Key[Array, ""], function: Callable[[Key[Array, ""], Target, Field], T]) -> T:
         """function(key, window, x inside) for every window, each with random numbers of its own."""
@@ -323,8 +346,8 @@ class Windows(eqx.Module):
         return self.each(lambda window, x, key: function(key, window, x), keys, axis=0)
 
     def momenta(self, v: Momentum) -> Momentum:
-        """The part of a momentum of the whole field that belongs to moving links: […, link, window, chain]."""
-        return self.layout.cut(self.place, v)[..., self.layout.inside, :, :]
+        """The part of a momentum of the whole field that belongs to moving elements."""
+        return self.layout.within(self.layout.cut(self.place, v))
 
     def pasted(self, field: Field | Momentum, moved: Field | Momentum) -> Field | Momentum:
         """A field with what has moved in the windows."""
@@ -333,8 +356,18 @@ class Windows(eqx.Module):
 
 def layout_for(target: Target, block: int) -> Layout:
     """The windows of this size on the lattice of a target."""
-    of_cells, elements = cells(target), target.geometry.elements
-    return Layout(elements[1:], block, max(action.reach for action in of_cells))
+    reach = max(action.reach for action in cells(target))
+    return Layout(sides_of(target), block, reach, _on_links(target), target.geometry.trailing)
+
+
+def sides_of(target: Target) -> tuple[int, ...]:
+    """Of the lattice."""
+    elements = target.geometry.elements
+    return elements[1:] if _on_links(target) else elements
+
+
+def _on_links(target: Target) -> bool:
+    return cells(target)[0].links
 
 
 def join(fields: Sequence[Array], axis: int = 0) -> Array:

@@ -1,14 +1,16 @@
 """Checks of layers and position rules: inverses, and log|J| against autodiff."""
 
+import math
 from typing import TypeVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, Float
 
-from dlhmc.geometry import Field, FlatSpace, Momentum, Torus
+from dlhmc.geometry import Field, FlatSpace, Geometry, Momentum, Torus
+from dlhmc.geometry.contract import real_dtype
 from dlhmc.layers import PositionRule, Trajectory
 from dlhmc.numerics.leaves import in_double
 from dlhmc.targets.contract import Target
@@ -57,18 +59,28 @@ def log_jacobians(trajectory: Trajectory, target: Target, x: Field, v: Momentum,
 def _differentiate(
     trajectory: Trajectory, target: Target, x: Field, v: Momentum, direction: str
 ) -> tuple[Array, Array]:
-    """In tangent coordinates around the start and the end, in which the measure of the space is flat."""
-    geometry, half = target.geometry, v.size
+    """In orthonormal coordinates of the tangent spaces at the start and the end, in which the measure is flat."""
+    geometry = target.geometry
     run = getattr(trajectory, direction)
     end = run(target, x, v)
+    at_start, at_end = tangent_vectors(geometry, x), tangent_vectors(geometry, end.x)
 
     def flat(z: Array) -> tuple[Array, Array]:
-        start = geometry.moved(x, z[:half].reshape(v.shape))
-        phase = run(target, start, v + z[half:].reshape(v.shape))
+        displacement, change = (at_start @ part for part in jnp.split(z, 2))
+        phase = run(target, *geometry.drift(x, v + change.reshape(v.shape), displacement.reshape(v.shape)))
         away = geometry.difference(end.x, phase.x)
-        return jnp.concatenate([away.ravel(), phase.v.ravel()]), phase.log_jacobian[0]
+        return jnp.concatenate([at_end.T @ away.ravel(), at_end.T @ phase.v.ravel()]), phase.log_jacobian[0]
 
-    return jax.jacfwd(flat, has_aux=True)(jnp.zeros(2 * half, v.dtype))
+    return jax.jacfwd(flat, has_aux=True)(jnp.zeros(2 * geometry.dimension, v.dtype))
+
+
+def tangent_vectors(geometry: Geometry, x: Field) -> Float[Array, "momentum dimension"]:
+    """An orthonormal basis of the tangent space at the configuration of one chain, from as many momenta."""
+    if geometry.dimension == math.prod(geometry.momentum_shape):
+        return jnp.eye(geometry.dimension, dtype=real_dtype(x))
+    # Not the key that x was drawn with: their tangential part would be 0.
+    momenta = geometry.momentum(jax.random.key(1_000_003), jnp.repeat(x, geometry.dimension, axis=-1))
+    return jnp.linalg.qr(momenta.reshape(-1, geometry.dimension))[0]
 
 
 def check_trajectory(trajectory: Trajectory, target: Target) -> Checked:

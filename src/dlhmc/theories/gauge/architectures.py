@@ -49,7 +49,9 @@ def _angles(target: "Target") -> "Target":
 
 
 def _sides(target: "Target") -> tuple[int, ...]:
-    return target.geometry.elements[1:]
+    from dlhmc.targets.windows import sides_of
+
+    return sides_of(target)
 
 
 def _guide(target: "Target") -> "Target":
@@ -235,9 +237,11 @@ class CovariantArchitecture(Architecture):
         """New layers; `completed` has been called."""
         from dlhmc.theories.gauge.covariant import Covariant, every_other_link
 
-        return DenseArchitecture(self.leapfrog_steps, self.step_size).layers(
+        return DenseArchitecture(
+            self.leapfrog_steps, self.step_size
+        ).layers(
             target,
             key,
             network=lambda key, geometry: Covariant(key, geometry, self.hidden),  # type: ignore[arg-type]
-            mask=every_other_link(_sides(target)),
+            mask=every_other_link(target.geometry.elements[1:]),
         )
