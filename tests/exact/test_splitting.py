@@ -129,7 +129,7 @@ def test_links_are_of_the_group_and_every_chain_has_its_own_numbers(x64, special
 def test_plaquettes_have_the_product_that_they_were_split_from(beta):
     draws = TorusDraws.build((4, 4), 2, False, beta)
     key = jax.random.key(0)
-    product = UnitaryMatrices(2, False, ()).haar(key, 50, jnp.dtype(jnp.float32))
+    product = UnitaryMatrices(2, False, ()).scatter(key, 50, jnp.dtype(jnp.float32))
     p = np.moveaxis(np.asarray(eqx.filter_jit(draws._plaquettes)(key, product)).reshape(2, 2, 16, 50), (0, 1), (2, 3))
     np.testing.assert_allclose(p @ dagger(p), np.broadcast_to(np.eye(2), p.shape), atol=1e-5)
     np.testing.assert_allclose(functools.reduce(np.matmul, p), np.moveaxis(product, 2, 0), atol=1e-4)

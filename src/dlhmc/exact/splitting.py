@@ -36,6 +36,7 @@ from dlhmc.geometry.unitary import (
     square_norm,
     trace,
 )
+from dlhmc.lattice.links import gauge_transform
 from dlhmc.lattice.tree import matrices_from_plaquettes
 from dlhmc.numerics import rng, trig
 from dlhmc.numerics.leaves import leaf
@@ -76,9 +77,7 @@ class TorusDraws(eqx.Module):
         a, b = self._holonomies(of_holonomies, chains, dtype)
         x = matrices_from_plaquettes(self._plaquettes(of_plaquettes, _commutator(a, b)), a, b)
         g = self._matrices(*self.lattice).scatter(of_gauge, chains, dtype)
-        ahead = jnp.stack([jnp.roll(g, -1, axis=2), jnp.roll(g, -1, axis=3)], axis=2)
-        x = multiply(multiply(g[:, :, None], x), adjoint(ahead))
-        return self._matrices(2, *self.lattice).project(x)
+        return self._matrices(2, *self.lattice).project(gauge_transform(x, g))
 
     def _matrices(self, *sides: int) -> UnitaryMatrices:
         return UnitaryMatrices(2, self.special, sides)
@@ -100,7 +99,7 @@ class TorusDraws(eqx.Module):
             q0 = jax.lax.optimization_barrier(trace(g).real / 2)
             row, of_row = jnp.zeros_like(part), jnp.ones((1, 1), q0.dtype)
         else:
-            alpha = _phase(determinant(g)) / 2
+            alpha = jnp.angle(determinant(g)) / 2
             sine, cosine = trig.sin_cos(alpha)
             q0 = (trace(g).real * cosine + trace(g).imag * sine) / 2
             # Barriers: XLA would compute all of it again for every index into the tables.
@@ -201,7 +200,7 @@ def _draw_phase(m: Matrices, u: PerChain) -> tuple[Complex[Array, " chain"], Per
     eta = jnp.maximum(size / (2 + jnp.sqrt(1 + largest * largest)), _TINY)
     root = jnp.sqrt(2 * eta)
     psi = (np.pi / root) * erfinv((2 * u - 1) * erf(root))
-    sine, cosine = trig.sin_cos((psi - _phase(det)) / 2)
+    sine, cosine = trig.sin_cos((psi - jnp.angle(det)) / 2)
     log_bound = _log_mass(largest) + 0.15 - (root * psi / np.pi) ** 2
     found: tuple[Array, Array] = jax.lax.optimization_barrier((jax.lax.complex(cosine, sine), log_bound))
     return found
@@ -294,10 +293,3 @@ def _log_factors(is_special: bool, beta: float, size: int, x: float) -> Host:
         return np.zeros_like(log_k)
     factors = log_k - x * re_tr - _log_bound(log_k, re_tr, x)
     return np.where(log_k > np.log(10 * _RESOLVED), factors, np.minimum(factors, 0.0))
-
-
-def _phase(z: Complex[Array, " chain"]) -> PerChain:
-    """arg z = 2 arctan(Im z/(|z| + Re z)) = 2 arctan((|z| − Re z)/Im z)."""
-    size = jnp.abs(z)
-    safe = jnp.where(z.imag == 0, _TINY**2, z.imag)
-    return 2 * trig.atan(jnp.where(z.real > 0, z.imag / (size + z.real + _TINY**2), (size - z.real) / safe))

@@ -17,6 +17,7 @@ from scipy import integrate, interpolate, optimize, special
 
 from dlhmc.geometry.contract import PerChain, sum_sites
 from dlhmc.geometry.torus import TWO_PI, wrap_angle
+from dlhmc.lattice.links import gauge_transform
 from dlhmc.lattice.tree import from_plaquettes
 from dlhmc.numerics import rng, trig
 from dlhmc.numerics.leaves import leaf
@@ -51,8 +52,7 @@ class U1Draws(eqx.Module):
         holonomies = TWO_PI * rng.uniform(of_holonomies, (2, chains), dtype)
         x = from_plaquettes(self._closed_plaquettes(of_plaquettes, chains, dtype), holonomies)
         alpha = TWO_PI * rng.uniform(of_gauge, (*self.lattice, chains), dtype)
-        ahead = jnp.stack([jnp.roll(alpha, -1, axis=0), jnp.roll(alpha, -1, axis=1)])
-        return wrap_angle(x + alpha - ahead)
+        return wrap_angle(gauge_transform(x, alpha))
 
     def _von_mises(self, key: Key[Array, ""], shape: tuple[int, ...], dtype: jnp.dtype) -> Array:
         z = rng.normal(key, shape, dtype)
