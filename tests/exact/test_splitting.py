@@ -89,7 +89,7 @@ def expected(lattice, special, beta):
 )
 def test_exact_results(lattice, special, beta, batches):
     """All means within 4 σ: for exact draws, one of these 70 numbers is not in about 0.4 % of all seeds."""
-    draws = TorusDraws.build(lattice, 2, special, beta)
+    draws = TorusDraws.build(lattice, special, beta)
     found = [
         measured(evaluate(draws.draw, jax.random.key(seed), 5000, jnp.dtype(jnp.float32))) for seed in range(batches)
     ]
@@ -111,7 +111,7 @@ def test_exact_results(lattice, special, beta, batches):
 
 @pytest.mark.parametrize("special", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_links_are_of_the_group_and_every_chain_has_its_own_numbers(x64, special):
-    draws = TorusDraws.build((3, 4), 2, special, 5.0)
+    draws = TorusDraws.build((3, 4), special, 5.0)
     few, many = (
         np.asarray(evaluate(draws.draw, jax.random.key(3), chains, jnp.dtype(jnp.float64))) for chains in (3, 5)
     )
@@ -127,7 +127,7 @@ def test_links_are_of_the_group_and_every_chain_has_its_own_numbers(x64, special
 
 @pytest.mark.parametrize("beta", [0.01, 40.0])  # at 0.01, couplings of large parts vanish
 def test_plaquettes_have_the_product_that_they_were_split_from(beta):
-    draws = TorusDraws.build((4, 4), 2, False, beta)
+    draws = TorusDraws.build((4, 4), False, beta)
     key = jax.random.key(0)
     product = UnitaryMatrices(2, False, ()).scatter(key, 50, jnp.dtype(jnp.float32))
     p = np.moveaxis(np.asarray(eqx.filter_jit(draws._plaquettes)(key, product)).reshape(2, 2, 16, 50), (0, 1), (2, 3))
@@ -137,7 +137,7 @@ def test_plaquettes_have_the_product_that_they_were_split_from(beta):
 
 def test_single_links_are_uniform():
     """Gauge transformations leave nothing of the tree: every matrix element has |U|² uniform, every phase as well."""
-    draws = TorusDraws.build((4, 4), 2, False, 8.0)  # the program of the test above
+    draws = TorusDraws.build((4, 4), False, 8.0)  # the program of the test above
     u = np.asarray(evaluate(draws.draw, jax.random.key(1), 5000, jnp.dtype(jnp.float32)))
     for value in (np.abs(u[0, 0]) ** 2, np.angle(u[0, 1]) / (2 * np.pi) + 0.5, np.angle(u[1, 1]) / (2 * np.pi) + 0.5):
         # 4.5 σ of a uniform variable, for each of 96 means
@@ -156,8 +156,3 @@ def test_the_heat_bath_never_accepts_with_more_than_certainty():
     u = jnp.stack([jnp.asarray(generator.uniform(size=shape), jnp.float32), jnp.full(shape, 0.5, jnp.float32)])
     _, log_accept = jax.jit(_heat_bath, static_argnums=0)(False, jnp.asarray(m, jnp.complex64), n, u)
     assert float(jnp.max(log_accept)) < 1e-4
-
-
-def test_other_groups_are_refused():
-    with pytest.raises(ValueError, match="only"):
-        TorusDraws.build((4, 4), 3, True, 6.0)

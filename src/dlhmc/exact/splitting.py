@@ -61,10 +61,8 @@ class TorusDraws(eqx.Module):
     tables: Float[Array, "part alpha q0"]
 
     @classmethod
-    def build(cls, lattice: tuple[int, int], colors: int, special: bool, beta: float) -> "TorusDraws":
+    def build(cls, lattice: tuple[int, int], special: bool, beta: float) -> "TorusDraws":
         """The sampler for one coupling; the tables are computed on the host."""
-        if colors != 2:
-            raise ValueError(f"There are exact draws for U(2) and SU(2) only, not for {colors} colours.")
         *parts, whole = _sizes(lattice[0] * lattice[1])
         couplings = [*(_best_coupling(special, beta, size) for size in parts), 0.0]
         tables = [_log_factors(special, beta, size, x) for size, x in zip([*parts, whole], couplings, strict=True)]

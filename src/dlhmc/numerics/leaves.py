@@ -1,6 +1,5 @@
-"""Leaves of pytrees: numbers as leaves, leaves by name, and their fingerprints."""
+"""Leaves of pytrees: numbers as leaves, and leaves by name."""
 
-import hashlib
 from collections.abc import Sequence
 from typing import Any, TypeVar, cast
 
@@ -9,7 +8,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike
-from numpy.typing import NDArray
 
 from dlhmc.settings import checked
 
@@ -62,9 +60,3 @@ def by_name(tree: Any) -> dict[str, Any]:
     """The leaves of a tree by their path in it."""
     leaves, _ = jax.tree.flatten_with_path(tree)
     return {jax.tree_util.keystr(path): value for path, value in leaves}
-
-
-def digest(array: NDArray[Any]) -> str:
-    """SHA-256 of dtype, shape and values."""
-    header = f"{array.dtype.str}{array.shape}".encode()
-    return hashlib.sha256(header + np.ascontiguousarray(array).tobytes()).hexdigest()

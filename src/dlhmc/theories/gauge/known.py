@@ -162,7 +162,7 @@ def _exact_draws(target: Target) -> ExactDraws | None:
     if isinstance(target.geometry, Torus):
         return U1Draws.build(lattice_sides, float(coupling))
     group = _group(target)
-    return TorusDraws.build(lattice_sides, *group, float(coupling)) if group.colors == 2 else None
+    return TorusDraws.build(lattice_sides, group.special, float(coupling)) if group.colors == 2 else None
 
 
 def _approximate_draws(target: Target) -> ExactDraws | None:
