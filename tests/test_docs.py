@@ -14,8 +14,6 @@ from dlhmc.errors import UserError
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGES = sorted(path for path in DOCS.rglob("*.md") if "\n>>> " in path.read_text(encoding="utf-8"))
-# Targets that are put together are on their way.
-AWAITED = {"tutorials/own.md"}
 
 
 def name(path):
@@ -23,9 +21,7 @@ def name(path):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
-def test_examples(page, request):
-    if name(page) in AWAITED:
-        request.applymarker(pytest.mark.xfail(strict=False))
+def test_examples(page):
     result = doctest.testfile(str(page), module_relative=False)
     assert result.attempted > 0
     assert result.failed == 0
@@ -37,8 +33,6 @@ def blocks(language):
         yield from re.findall(rf"^```{language}\n(.*?)^```$", page.read_text(encoding="utf-8"), re.M | re.S)
 
 
-# Pseudofermions that are put into a target are on their way.
-@pytest.mark.xfail(strict=False)
 def test_code_without_a_prompt_names_what_there_is():
     problems = []
     for code in blocks("python"):

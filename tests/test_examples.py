@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from dlhmc import wilson
 from dlhmc.io import Configuration, write
-from dlhmc.theories.gauge.field import wilson
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
@@ -28,11 +28,11 @@ def test_phi4(tmp_path, capsys):
     phi4 = load("phi4")
     sizes = ["--side", "4", "--layers", "1", "--width", "4", "--steps", "5", "--chains", "8", "--budget", "0.5"]
     with jax.numpy_dtype_promotion("standard"):
-        result = phi4.main([*sizes, "--out", str(tmp_path / "race")])
+        result = phi4.main([*sizes, "--out", str(tmp_path / "compared")])
     assert result["trained"].leapfrog_steps == 1
     assert result["trained"].tau_int.keys() == {"magnetisation", "absolute_magnetisation"}
     assert "best HMC: leapfrog" in capsys.readouterr().out
-    assert (tmp_path / "race" / "results.json").exists()
+    assert (tmp_path / "compared" / "results.json").exists()
 
 
 def test_phi4_by_hand():
