@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from dlhmc.theories.catalogue import *  # noqa: F403
     from dlhmc.training import Knots, Schedule, Transition, charge_loss, jump_loss
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 compile_without_ynnpack()
 

@@ -88,7 +88,7 @@ class SchwingerStudy(Study):
                 models.append(f"train-fermions-{side}x{side}-b{beta:g}-m{mass:.4g}")
                 amounts = {"chains": max(1, self.train_chains // 4), "steps": steps}
                 yield self.training(models[-1], f"with fermions at {row}", point | amounts | {"model": gauge})
-            race = {
+            settings = {
                 "integrators": ("leapfrog",),
                 "inner_steps": self.inner_steps,
                 "hasenbusch_grid": self.hasenbusch_grid,
@@ -97,7 +97,7 @@ class SchwingerStudy(Study):
                 "chains": max(2, min(self.chains, round(self.chains * (_SIDE / side) ** 2))),
             }
             name = f"compare-{side}x{side}-b{beta:g}-m{mass:.4g}"
-            yield self.comparison(index, name, row, point | race, models, _MINUTES * max(1, math.log2(side / 8)))
+            yield self.comparison(index, name, row, point | settings, models, _MINUTES * max(1, math.log2(side / 8)))
 
 
 def _shipped() -> set[str]:
