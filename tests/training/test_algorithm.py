@@ -37,7 +37,7 @@ def loss(target, transition):
 
 
 def algorithm(beta=2.0, gamma=None):
-    return Algorithm(U1((4, 4), beta), gamma or Knots.linear(1.0, 1.0, 0), loss, ADAM)
+    return Algorithm(U1((4, 4), beta), gamma or Knots([(0, 1.0), (1, 1.0)]), loss, ADAM)
 
 
 @functools.cache
@@ -102,7 +102,7 @@ def test_acceptance_has_a_finite_gradient_everywhere():
 
 
 def test_schedules():
-    gamma = Knots.linear(0.5, 1.0, 100)
+    gamma = Knots([(0, 0.5), (100, 1.0)])
     assert [float(gamma(jnp.int32(t))) for t in (0, 50, 100, 500)] == [0.5, 0.75, 1.0, 1.0]
     assert not bool(gamma.finished(jnp.int32(99)))
     assert bool(gamma.finished(jnp.int32(100)))
@@ -114,7 +114,7 @@ def test_schedules():
 
 
 def test_the_target_is_annealed():
-    annealed = algorithm(gamma=Knots.linear(0.2, 1.0, 10))
+    annealed = algorithm(gamma=Knots([(0, 0.2), (10, 1.0)]))
     _, first = run(annealed, begin(annealed), 1)
     assert float(first["gamma"]) == pytest.approx(0.2)
     assert float(annealed.target_at(jnp.int32(5)).gamma) == pytest.approx(0.6)
@@ -122,7 +122,7 @@ def test_the_target_is_annealed():
 
 def test_a_later_stage_does_not_begin_with_a_collapse():
     """Its first step has a large number; its averages have seen nothing yet."""
-    later = algorithm(gamma=Knots.linear(0.2, 1.0, 2000))
+    later = algorithm(gamma=Knots([(0, 0.2), (2000, 1.0)]))
     state, _ = run(later, begin(later), 1, first=1500)
     assert int(state.guard.restored) == 0
 

@@ -33,11 +33,6 @@ class Knots(Schedule):
         steps, values = zip(*knots, strict=True)
         self.steps, self.values = jnp.asarray(steps, float), jnp.asarray(values, float)
 
-    @classmethod
-    def linear(cls, first: float, last: float, until: int) -> "Knots":
-        """From `first` at step 0 to `last` at step `until`."""
-        return cls([(0, first), (max(until, 1), last)])
-
     def __call__(self, step: Int[Array, ""]) -> Float[Array, ""]:
         """The value at a step."""
         return jnp.interp(step.astype(self.steps.dtype), self.steps, self.values)
