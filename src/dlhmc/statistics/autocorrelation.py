@@ -182,7 +182,10 @@ def gamma_method(
     s_tau: float = 2.0,
     variance: float | None = None,
 ) -> GammaAnalysis:
-    """Mean, error and integrated autocorrelation time in one go; arguments as the function below."""
+    """Mean, error and integrated autocorrelation time in one go; arguments as the function below.
+
+    `s_tau` is Wolff's S, the assumed ratio of the slowest decay time to τ_int.
+    """
     if not s_tau > 0:
         raise ValueError(f"s_tau must be positive, got {s_tau}")
     series = as_two_dimensional(series)
@@ -227,7 +230,6 @@ def integrated_autocorrelation_time(
     series: Series,
     mean: float | None = None,
     *,
-    s_tau: float = 2.0,
     variance: float | None = None,
 ) -> AutocorrelationTime:
     r"""Integrated autocorrelation time by the Γ-method, pooled over all chains before the window is chosen.
@@ -252,7 +254,6 @@ def integrated_autocorrelation_time(
         series: history shaped [time, chain]; one dimension is one chain. Read in blocks of chains only.
         mean: exact expectation value if known (0 by a symmetry); otherwise the mean over all chains, with the bias
             correction of eq. (49).
-        s_tau: Wolff's S, the assumed ratio of the slowest decay time to τ_int.
         variance: exact variance of an integer changing by ±1, used only in the bound from few changes.
 
     Example:
@@ -263,7 +264,7 @@ def integrated_autocorrelation_time(
         >>> integrated_autocorrelation_time(np.zeros((1000, 8))).value
         inf
     """
-    return gamma_method(series, mean, s_tau=s_tau, variance=variance).tau
+    return gamma_method(series, mean, variance=variance).tau
 
 
 def autocorrelation_function(
