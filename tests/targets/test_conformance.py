@@ -7,8 +7,9 @@ import jax
 import jax.numpy as jnp
 import pytest
 
+from dlhmc import CPN
 from dlhmc.actions import Action, Plaquette
-from dlhmc.geometry import FlatSpace, Torus
+from dlhmc.geometry import FlatSpace, Spheres, Torus
 from dlhmc.targets import Target
 from dlhmc.testing import ConformanceError, check_target
 from dlhmc.testing.checks import example
@@ -116,6 +117,25 @@ class Additive(UnitQuaternions):
         return self.project(x.at[1:].add(0.5 * displacement)), v
 
 
+class OneDimensionMore(Spheres):
+    """Kicks that scale momenta would have a wrong log|J|."""
+
+    @property
+    def dimension(self):
+        return super().dimension + 1
+
+
+class LeavesMomentum(Spheres):
+    def drift(self, x, v, displacement):
+        return super().drift(x, v, displacement)[0], v
+
+
+def on_spheres(kind):
+    target = CPN(2, (2, 2), 0.7)
+    geometry = kind(target.geometry.sides, target.geometry.vector)
+    return Target(geometry, target.actions, target.observables, target.known)
+
+
 class Halo(Action):
     """Of the field φ = x + η: what drawing it tells may be wrong."""
 
@@ -163,14 +183,20 @@ def raises(x):
             "the charge conjugation does not make the observable",
         ),
         (lambda: broken(exact=lambda _: {"plaquette": 0.5}), "exact results", "the exact value of plaquette is 0.5"),
-        (lambda: broken(geometry=WrongProjection((2, *SIDES))), "projection", "the projection changes the action"),
+        (lambda: broken(geometry=WrongProjection((2, *SIDES))), "geometry", "the projection changes the action"),
         (
             lambda: broken(geometry=FlatSpace((2, *SIDES)), start=complex_start),
             "shapes and names",
-            "start gives complex128, but fields of this geometry are float64",
+            "but fields of this geometry are float64",
         ),
         (lambda: broken_ring(action=EuclideanForce(jnp.asarray(2.0))), "shapes and names", "the force has the shape"),
         (lambda: broken_ring(start=start_off_the_group), "geometry", "start gives points that are not in the space"),
+        (
+            lambda: on_spheres(OneDimensionMore),
+            "geometry",
+            "momenta have 12 dimensions, but that of the geometry is 13",
+        ),
+        (lambda: on_spheres(LeavesMomentum), "geometry", "drift does not lead back"),
         (lambda: broken_ring(geometry=Additive((3,))), "geometry", "difference does not undo drift"),
     ],
 )

@@ -52,11 +52,34 @@ def as_numbers(values: Any) -> NDArray[Any]:
     return np.asarray(values, np.complex128 if np.iscomplexobj(values) else np.float64)
 
 
-def far(found: Any, wanted: Any, tolerance: float) -> float | None:
-    """The largest difference, where it is larger than the tolerance times the size of what is wanted; NaN is."""
-    difference = float(np.max(np.abs(as_numbers(found) - as_numbers(wanted)), initial=0.0))
-    size = float(np.max(np.abs(as_numbers(wanted)), initial=0.0))
-    return None if difference <= tolerance * max(size, 1e-300) else difference
+def differs(sentence: str, found: Any, wanted: Any, tolerance: float) -> Problems:
+    """The sentence, where a difference is larger than the tolerance times the size of what is wanted; or NaN."""
+    difference = np.abs(as_numbers(found) - as_numbers(wanted)).max(initial=0.0)
+    size = np.abs(as_numbers(wanted)).max(initial=1e-300)
+    if not difference <= tolerance * size:
+        yield f"{sentence}: {difference:.2g} off"
+
+
+def bad_numbers(name: str, values: Any, shape: tuple[int, ...] | None = None) -> Problems:
+    """Where there are not finite numbers of this shape, or else for each chain."""
+    found = np.shape(values)
+    shape = shape or (*found[:-1], CHAINS)
+    if found != shape:
+        yield f"{name} has the shape {found}, not {shape}"
+    elif not np.all(np.isfinite(as_numbers(values))):
+        yield f"{name} is not finite"
+
+
+def mixed_chains(function: Callable[[Any], Mapping[str, Any]], given: Any, tolerance: float) -> Problems:
+    """Where the second chain has other numbers than alone."""
+    together, alone = function(given), function(jax.tree.map(_second, given))
+    for name, values in together.items():
+        for _ in differs("", _second(values), alone[name], tolerance):
+            yield f"{name} of a chain depends on other chains"
+
+
+def _second(values: Any) -> Any:
+    return values[..., 1:2]
 
 
 @eqx.filter_jit

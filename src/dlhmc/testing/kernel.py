@@ -9,9 +9,12 @@ import numpy as np
 from dlhmc.kernels.contract import Info, Kernel
 from dlhmc.kernels.dlhmc import DLHMC
 from dlhmc.numerics.leaves import by_name, in_double
-from dlhmc.testing.checks import Checked, Problems, as_numbers, example, run_checks
+from dlhmc.testing.checks import Checked, Problems, as_numbers, bad_numbers, example, run_checks
 from dlhmc.testing.stationarity import check_stationarity
 from dlhmc.testing.trajectory import round_trips
+
+# Pairs of chains share directions, where their number is even.
+_CHAINS = 4
 
 
 def check_kernel(kernel: Kernel, *, steps: int = 10, chains: int = 10_000, seed: int = 0) -> Checked:
@@ -22,7 +25,7 @@ def check_kernel(kernel: Kernel, *, steps: int = 10, chains: int = 10_000, seed:
     """
 
     def step() -> Problems:
-        x = example(kernel.target, 4)
+        x = example(kernel.target, _CHAINS)
         state, info = eqx.filter_jit(lambda kernel, x: kernel.step(jax.random.key(1), kernel.init(x)))(kernel, x)
         if not hasattr(state, "x"):
             yield f"step returns a state without the configurations x: {type(state).__name__}"
@@ -32,16 +35,15 @@ def check_kernel(kernel: Kernel, *, steps: int = 10, chains: int = 10_000, seed:
             return
         if bool(jax.tree.structure(state) != jax.tree.structure(kernel.init(x))):  # type: ignore[operator]
             yield "step returns a state of another structure than init"
-        if state.x.shape != x.shape or state.x.dtype != x.dtype:
-            yield f"step turns x of {x.dtype}{x.shape} into {state.x.dtype}{state.x.shape}"
+        if state.x.dtype != x.dtype:
+            yield f"step turns x of {x.dtype} into {state.x.dtype}"
+        yield from bad_numbers("x after a step", state.x, x.shape)
         for name, value in by_name(info).items():
-            if value.shape[-1:] != (4,):
-                yield f"info{name} has the shape {value.shape}, not a number for each of 4 chains"
+            if value.shape[-1:] != (_CHAINS,):
+                yield f"info{name} has the shape {value.shape}, not a number for each of {_CHAINS} chains"
         probability = as_numbers(info.acceptance)
         if not np.all((probability >= 0) & (probability <= 1)):
             yield "info.acceptance is not between 0 and 1"
-        if not np.all(np.isfinite(as_numbers(state.x))):
-            yield "x is not finite after a step"
 
     def stationary() -> Problems:
         result = check_stationarity(kernel, steps=steps, chains=chains, seed=seed)

@@ -1,6 +1,5 @@
 """Checks of networks, alone and in layers."""
 
-from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -10,14 +9,13 @@ import numpy as np
 import optax
 from jaxtyping import Array
 
-from dlhmc.geometry.contract import Geometry
-from dlhmc.layers import LayerStack, LeapfrogLayer, PositionRule
+from dlhmc.layers import LayerStack, LeapfrogLayer
 from dlhmc.layers.masks import random_mask
 from dlhmc.layers.position import RULES, default_rule
 from dlhmc.networks.contract import SQT, Network, NetworkFactory, Zeta
 from dlhmc.numerics.leaves import in_double
 from dlhmc.targets.contract import Target
-from dlhmc.testing.checks import CHAINS, Checked, Problems, as_numbers, example, far, run_checks
+from dlhmc.testing.checks import CHAINS, Checked, Problems, bad_numbers, example, mixed_chains, run_checks
 from dlhmc.testing.trajectory import jacobians_agree, round_trips, with_random_weights
 from dlhmc.training import Algorithm, jump_loss, train
 
@@ -32,12 +30,11 @@ def check_network(make_network: NetworkFactory, target: Target) -> Checked:
     geometry = target.geometry
 
     def make() -> Network:
-        network = with_random_weights(make_network(jax.random.key(0), geometry), 0.3)
-        return in_double(network)
+        return in_double(with_random_weights(make_network(jax.random.key(0), geometry), 0.3))
 
-    def zeta(chains: slice = slice(None)) -> Zeta:
-        x = example(target)[..., chains]
-        return Zeta(geometry.features(x), target.force(example(target))[..., chains])
+    def zeta() -> Zeta:
+        x = example(target)
+        return Zeta(geometry.features(x), target.force(x))
 
     def outputs() -> Problems:
         found: Any = make()(zeta())
@@ -45,17 +42,11 @@ def check_network(make_network: NetworkFactory, target: Target) -> Checked:
             yield f"it returns a {type(found).__name__}, not SQT(s, q, t)"
             return
         for name, value in found._asdict().items():
-            if value.shape != (*geometry.momentum_shape, CHAINS):
-                yield f"{name} has the shape {value.shape}, but momenta {(*geometry.momentum_shape, CHAINS)}"
-            elif not np.all(np.isfinite(as_numbers(value))):
-                yield f"{name} is not finite"
+            yield from bad_numbers(name, value, (*geometry.momentum_shape, CHAINS))
 
     def chains() -> Problems:
         network = make()
-        together, alone = network(zeta()), network(zeta(slice(1, 2)))
-        for name, value in together._asdict().items():
-            if far(value[..., 1:2], getattr(alone, name), 1e-10) is not None:
-                yield f"{name} of a chain depends on other chains, so the sampler would not be exact"
+        yield from mixed_chains(lambda given: network(given)._asdict(), zeta(), 1e-10)
 
     def trainable() -> Problems:
         network = make_network(jax.random.key(0), geometry)
@@ -64,32 +55,28 @@ def check_network(make_network: NetworkFactory, target: Target) -> Checked:
 
     # Layers take long to compile, and need networks that are right.
     first = run_checks("the network", {"outputs": outputs, "chains": chains, "parameters": trainable})
-    trajectory = _layers(make_network, geometry, RULES[default_rule(geometry)]())
+    rule = RULES[default_rule(geometry)]()
 
-    def training_step() -> Problems:
-        algorithm = Algorithm(target, None, jump_loss, optax.sgd(1e-3))
-        before: Any = with_random_weights(trajectory(), 0.3)
-        after: Any = train(algorithm, before, example(target), steps=1)[0].trajectory
-        numbers = [jax.tree.leaves(eqx.filter(it.layers.v_network, eqx.is_array)) for it in (before, after)]
-        if all(np.array_equal(old, new) for old, new in zip(*numbers, strict=True)):
-            yield "a step of training changes nothing"
-
-    layers = run_checks(
-        "the network",
-        {
-            "training": training_step,
-            "inverse": lambda: round_trips(with_random_weights(trajectory(), 0.3), target),
-            "Jacobian": lambda: jacobians_agree(with_random_weights(trajectory(), 0.3), target),
-        },
-    )
-    return Checked(first.passed + layers.passed, ())
-
-
-def _layers(make_network: NetworkFactory, geometry: Geometry, rule: PositionRule) -> Callable[[], LayerStack]:
     def layer(key: Array) -> LeapfrogLayer:
         v_key, x_key, mask_key = jax.random.split(key, 3)
         v_network, x_network = (in_double(make_network(k, geometry)) for k in (v_key, x_key))
         log_step = jnp.log(jnp.asarray(0.1, jnp.float64))
         return LeapfrogLayer(v_network, x_network, random_mask(mask_key, geometry.elements), log_step, log_step, rule)
 
-    return lambda: LayerStack.build(layer, jax.random.key(7), 2)
+    def layers() -> Any:
+        return with_random_weights(LayerStack.build(layer, jax.random.key(7), 2), 0.3)
+
+    def training_step() -> Problems:
+        algorithm = Algorithm(target, None, jump_loss, optax.sgd(1e-3))
+        before = layers()
+        after: Any = train(algorithm, before, example(target), steps=1)[0].trajectory
+        numbers = [jax.tree.leaves(eqx.filter(it.layers.v_network, eqx.is_array)) for it in (before, after)]
+        if all(np.array_equal(old, new) for old, new in zip(*numbers, strict=True)):
+            yield "a step of training changes nothing"
+
+    checks = {
+        "training": training_step,
+        "inverse": lambda: round_trips(layers(), target),
+        "Jacobian": lambda: jacobians_agree(layers(), target),
+    }
+    return Checked(first.passed + run_checks("the network", checks).passed, ())
