@@ -117,5 +117,5 @@ def test_tuned_step_size_gives_the_wanted_acceptance(integrator, chains, wanted)
 def test_integrators_have_names():
     target = U1((4, 4), 2.0)
     assert HMC(target, 0.1, 5, "omelyan").integrator is INTEGRATORS["omelyan"]
-    with pytest.raises(UserError, match="leapfrog or omelyan, not 'euler'"):
+    with pytest.raises(UserError, match="one of leapfrog, omelyan, omelyan4, not 'euler'"):
         HMC(target, 0.1, 5, "euler")

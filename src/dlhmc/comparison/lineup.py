@@ -100,7 +100,7 @@ def _grid(target: Target, settings: CompareSettings, start: Start, seeds: Iterat
     points = itertools.product(forms.items(), settings.integrators, settings.lengths, settings.acceptances, inner)
     for (form, split), integrator, length, acceptance, inner_steps in points:
         hmc = _tuned(split, integrator, length, acceptance, inner_steps, start, next(seeds))
-        steps = f"{hmc.leapfrog_steps} steps" + (f" × {inner_steps}" if inner_steps else "")
+        steps = f"{int(hmc.steps)} steps" + (f" × {inner_steps}" if inner_steps else "")
         competitor = Competitor("HMC", f"{integrator}, length {length:g}, {steps}{form}", "hmc", hmc)
         if competitor.name not in names:
             yield competitor

@@ -60,7 +60,7 @@ class HMC(Kernel):
                 f"{Setting('inner_steps')} is for a force in several parts; this one has one: leave it out."
             )
         if isinstance(integrator, str) and integrator not in INTEGRATORS:
-            raise UserError(f"{Setting('integrator')} must be {' or '.join(INTEGRATORS)}, not {integrator!r}.")
+            raise UserError(f"{Setting('integrator')} must be one of {', '.join(INTEGRATORS)}, not {integrator!r}.")
         self.target = target
         self.integrator = INTEGRATORS[integrator] if isinstance(integrator, str) else integrator
         self.inner_steps = target.known.inner_steps if inner_steps is None else inner_steps
@@ -91,13 +91,13 @@ class HMC(Kernel):
 
     @property
     def leapfrog_steps(self) -> int:
-        """Integrator steps of a trajectory."""
-        return int(self.steps)
+        """As many as there are forces: a step of an integrator that takes several counts so often."""
+        return int(self.steps) * self.integrator.forces_per_step
 
     @property
     def forces(self) -> int:
         """Of the slowest part of the force, where it has several."""
-        return self.leapfrog_steps * self.integrator.forces_per_step + 1
+        return self.leapfrog_steps + 1
 
     def round_trip(self, target: Target, x: Field, v: Momentum) -> RoundTrip:
         """There, and back with the momentum flipped."""

@@ -189,7 +189,7 @@ def _work(name: str, run: ComparedRun) -> Cost:
 def cost_picture(family: Family) -> Picture:
     """In leapfrog steps and in time."""
     caption = (
-        "Leapfrog steps of τ_{int} trajectories, where one of the Omelyan integrator has two forces and counts once. "
+        "Leapfrog steps of τ_{int} trajectories; a step of an integrator that takes several forces counts so often. "
         "Time, of one chain, of 2τ_{int} trajectories, compiling excluded. Lines: the cheapest of each kind. "
         "Arrows: only a lower limit (95 %) is known. Grey: from elsewhere, for reference."
     )
