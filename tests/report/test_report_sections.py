@@ -99,10 +99,10 @@ def test_a_sampling_run(tmp_path):
     charge, sine = picture.figure.axes
     assert [axis.get_ylabel() for axis in (charge, sine)] == [mathtext("Q_{ℤ}"), mathtext("Q_{ℝ}")]
     assert [axis.lines[0].get_drawstyle() for axis in (charge, sine)] == ["steps-mid", "default"]
-    np.testing.assert_array_equal(charge.lines[0].get_ydata(), work.history.array("charge")[:, 0])
+    np.testing.assert_array_equal(charge.lines[0].get_ydata(), work.history.arrays["charge"][:, 0])
     (table,) = (block for section in page.sections for block in section.blocks if isinstance(block, Table))
     assert [row[0] for row in table.rows][:2] == ["plaquette", "charge squared"]
-    assert table.caption.startswith("hmc  u1  4×4  beta = 2  4 chains × 20 trajectories")
+    assert table.caption.startswith("hmc  u1  4×4  β = 2  4 chains × 20 trajectories")
 
 
 def test_nothing_to_report_is_said(tmp_path):

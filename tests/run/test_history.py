@@ -5,7 +5,7 @@ import pytest
 import xarray
 
 from dlhmc.errors import UserError
-from dlhmc.run.history import InMemory, OnDisk, diagnostics_of
+from dlhmc.run.history import History, diagnostics_of
 from dlhmc.run.summary import Histories
 
 ROW = {
@@ -37,7 +37,7 @@ def path(tmp_path):
 @pytest.fixture
 def history(path):
     """Six rows and a configuration of ten and two."""
-    made = OnDisk.create(path, 10, ROW, [5, 10], FIELD, {"beta": 7.0})
+    made = History.create(path, 10, ROW, [5, 10], FIELD, {"beta": 7.0})
     made.write(0, records(0, 6), ALL)
     made.write_configuration(0, FIELD + 1)
     return made
@@ -60,32 +60,28 @@ def test_xarray_opens_it_without_a_warning(history, path):
 
 
 def test_memory_holds_the_same(history):
-    other = InMemory(10, ROW, [5, 10], FIELD, {})
+    other = History.create(None, 10, ROW, [5, 10], FIELD, {})
     other.write(0, records(-2, 8), slice(2, 8))
     other.write_configuration(0, FIELD + 1)
-    assert other.records == history.records
-    for name in history.records:
-        np.testing.assert_array_equal(other.array(name)[:6], history.array(name)[:6])
-    np.testing.assert_array_equal(other.array("configurations")[0], FIELD + 1)
-    np.testing.assert_array_equal(other.kept, history.kept)
+    xarray.testing.assert_identical(other.dataset(6), history.dataset(6).drop_attrs(deep=False))
 
 
 def test_a_resumed_run_overwrites_what_came_later(history, path):
     history.write(3, records(103, 5), ALL)
-    again = OnDisk.open(path)
+    again = History.open(path)
     again.verify(4, 3, 0)
     again.forget_after(3)
     again.write(3, records(3, 7), ALL)
-    np.testing.assert_array_equal(again.array("charge")[:, 0], np.arange(10))
+    np.testing.assert_array_equal(again.arrays["charge"][:, 0], np.arange(10))
 
 
 def test_it_can_become_longer(history, path):
     history.write(6, records(6, 4), ALL)
     history.extend(14, [5, 10, 14])
-    again = OnDisk.open(path)
+    again = History.open(path)
     again.write(10, records(10, 4), ALL)
     again.write_configuration(2, FIELD + 2)
-    np.testing.assert_array_equal(again.array("loops")[:], records(0, 14)["loops"])
+    np.testing.assert_array_equal(again.arrays["loops"][:], records(0, 14)["loops"])
     with xarray.open_zarr(path) as store:
         assert (store.sizes["trajectory"], store.kept.values.tolist()) == (14, [5, 10, 14])
         np.testing.assert_array_equal(store.configurations.sel(kept=5), FIELD + 1)
@@ -99,7 +95,7 @@ def test_a_flipped_bit_is_found(name, where, history, path):
     data[int(where * (len(data) - 1))] ^= 1
     chunk.write_bytes(data)
     with pytest.raises(UserError, match=rf"history.zarr is damaged in '{name}'"):
-        OnDisk.open(path).verify(4, 6, 1)
+        History.open(path).verify(4, 6, 1)
 
 
 def lose_a_chunk(path, name="loops"):
@@ -125,27 +121,26 @@ def test_a_history_that_is_not_that_of_the_run_is_refused(harm, chains, rows, wo
     history.verify(4, 6, 1)
     harm(path)
     with pytest.raises(UserError, match=words):
-        OnDisk.open(path).verify(chains, rows, 1)
+        History.open(path).verify(chains, rows, 1)
 
 
 def test_records_of_the_kernel_may_be_nan(path):
     row = {name: np.zeros(4, np.float32) for name in ("energy", "height")}
-    history = OnDisk.create(path, 4, row, [], FIELD, {"diagnostics": '["energy"]'})
+    history = History.create(path, 4, row, [], FIELD, {"diagnostics": '["energy"]'})
     history.write(0, {name: np.full((4, 4), np.nan, np.float32) for name in row}, ALL)
-    assert np.isnan(history.array("energy")[:]).all()
-    with pytest.raises(UserError, match="rows are missing"):
-        history.array("height")[:]
+    with pytest.raises(UserError, match="damaged in 'height': rows are missing"):
+        history.verify(4, 4, 0)
     for damaged in ("[", "1", 1, None):
         with pytest.raises(UserError, match="'diagnostics' of the histories is damaged"):
             diagnostics_of({"diagnostics": damaged})
 
 
 def test_the_statistics_see_rows_in_double_precision(history):
-    histories = Histories({name: history.array(name) for name in history.records}, 6)
+    histories = Histories(history.dataset(6))
     assert (histories.shape, histories.elements["loops"]) == ((6, 4), (2, 3))
-    squares = histories.series("charge", 2)
+    squares = histories.read("charge", 2)
     assert squares[:, 1:3].dtype == np.float64
     np.testing.assert_array_equal(squares[:, 1:3], np.arange(6.0)[:, None] ** 2 + np.zeros(2))
-    loop = histories.series("loops", 2, (1, 2))
+    loop = histories.read("loops", 2, (1, 2))
     np.testing.assert_array_equal(loop[::2, 1:3], (np.arange(0.0, 6.0, 2.0)[:, None] + 5) ** 2 + np.zeros(2))
     assert histories.total("count") == -4 * sum(range(6))

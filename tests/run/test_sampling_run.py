@@ -20,8 +20,7 @@ from dlhmc.errors import ExitCode, UserError
 from dlhmc.report.sampling import SampledRun
 from dlhmc.run.configurations import start_from
 from dlhmc.run.precision import Precision
-from dlhmc.run.samples import load_samples
-from dlhmc.run.sampling import Sampling, show_results
+from dlhmc.run.sampling import Sampling, load_samples, show_results
 from dlhmc.run.settings import TrainAmounts
 
 KEPT = {"keep_configurations": 3}

@@ -10,10 +10,10 @@ from rich.console import Console
 
 from dlhmc.errors import UserError
 from dlhmc.report.sampling import sampling_table
-from dlhmc.run.history import InMemory, OnDisk
-from dlhmc.run.samples import Samples, dataset
+from dlhmc.run.history import History
+from dlhmc.run.samples import Samples
 from dlhmc.run.show import show
-from dlhmc.run.summary import Measured, Quantities
+from dlhmc.run.summary import Quantities
 from dlhmc.targets.contract import Moment
 
 ROWS, CHAINS = 400, 8
@@ -48,11 +48,11 @@ def about(quantities=QUANTITIES, **attributes):
     return {"kernel": "made up", "quantities": quantities.to_json(), "leapfrog_steps": 4} | attributes
 
 
-def measured(kind, records, attributes, *path):
+def measured(records, attributes, path=None):
     rows = {name: np.zeros(values.shape[1:], values.dtype) for name, values in records.items()}
-    made = getattr(kind, "create", kind)(*path, ROWS, rows, [], np.zeros((2, CHAINS)), attributes)
+    made = History.create(path, ROWS, rows, [], np.zeros((2, CHAINS)), attributes)
     made.write(0, records, slice(None))
-    return Measured.of_history(made, ROWS, 2.0, None, None)
+    return Samples(made.dataset(ROWS).assign_attrs(seconds=2.0))
 
 
 @pytest.fixture
@@ -63,15 +63,13 @@ def summarised(tmp_path):
         if "energy_change" in records:
             attributes = {"diagnostics": '["accepted", "energy_change", "nonfinite"]'} | attributes
         attributes = about(quantities, **attributes)
-        found = measured(OnDisk, records, attributes, tmp_path / "history.zarr")
-        summary = found.summary()
+        samples = measured(records, attributes, tmp_path / "history.zarr")
+        summary = samples.summary()
         assert json.loads(json.dumps(summary, allow_nan=False)) == summary
-        assert measured(InMemory, records, attributes).summary() == summary
+        assert measured(records, attributes).summary() == summary
         screen = io.StringIO()
         console = Console(file=screen, width=100, force_terminal=True, color_system="standard")
         show(summary, console)
-        samples = Samples(dataset(found))
-        assert samples.summary() == summary
         return summary, samples, screen.getvalue()
 
     return run
@@ -229,7 +227,7 @@ def test_records_of_the_kernel_are_those_that_the_history_names(summarised):
 
 def test_the_title_is_made_of_what_there_is():
     what = {"kernel": "hmc", "target": "Gas", "sides": [16, 16, 8], "mass": 0.5, "widths": [0.1, 2.0], "moves": 3}
-    summary = measured(InMemory, {"height": moving()}, about(**what)).summary()
+    summary = measured({"height": moving()}, about(**what)).summary()
     assert summary["title"] == (
         "hmc  Gas  16×16×8  mass = 0.5  widths = 0.1, 2  moves = 3  8 chains × 400 trajectories"
     )
@@ -244,4 +242,4 @@ def test_speed_is_that_of_effective_samples(summarised):
 
 def test_a_history_without_what_it_promises_is_refused():
     with pytest.raises(UserError, match="has no 'height'"):
-        measured(InMemory, {"width": moving()}, about()).summary()
+        measured({"width": moving()}, about()).summary()

@@ -54,10 +54,7 @@ def interrupt(step):
 
 
 def arrays(work):
-    history = work.history
-    found = {name: np.asarray(history.array(name)[:]) for name in history.records}
-    if history.kept is not None:
-        found |= {"kept": np.asarray(history.kept), "configurations": np.asarray(history.array("configurations")[:])}
+    found = {name: np.asarray(array[:]) for name, array in work.history.arrays.items()}
     return found | {"x": np.asarray(work.carry.state.x), "log_step": np.asarray(work.carry.tuner.log_average)}
 
 

@@ -10,7 +10,8 @@ from dlhmc.layers import Trajectory
 from dlhmc.models.model import Model
 from dlhmc.run.directory import run_kind
 from dlhmc.run.export import read
-from dlhmc.run.samples import Measurements, Samples, load_samples
+from dlhmc.run.samples import Measurements, Samples
+from dlhmc.run.sampling import load_samples
 from dlhmc.targets import Target
 
 

@@ -18,7 +18,7 @@ from dlhmc.run import sampling
 from dlhmc.run.configurations import Given, require_start_shape, start_from, start_from_file
 from dlhmc.run.describe import describe_kernel
 from dlhmc.run.engine import Measured, Measurements
-from dlhmc.run.samples import Samples, dataset
+from dlhmc.run.samples import Samples
 from dlhmc.run.sampling import Sampler, default_start
 from dlhmc.run.settings import SampleAmounts
 from dlhmc.targets.contract import Observable
@@ -103,9 +103,9 @@ def sample(
     options, console = shown(progress, devices, time_limit)
     place = place_for(out, {**described, "run": dataclasses.asdict(amounts)}, resume=resume)
     work, code = sampling.sample(sampler, amounts, place, console, options, show_results=False)
-    result = Samples(dataset(work.so_far)) if work.measured else None
+    result = Samples(work.so_far.data.load()) if work.measured else None
     if code == ExitCode.ALARM and result is not None:
-        warnings.warn(" ".join(work.so_far.alarms()), stacklevel=2)
+        warnings.warn(" ".join(result.histories.alarms()), stacklevel=2)
     if result is None and code == ExitCode.TIME_OVER:
         raise UserError("The time limit came before the first measurement: give the run more time.")
     return cast(Samples, conclude(result, code, f"{work.measured} of {trajectories} trajectories", out))

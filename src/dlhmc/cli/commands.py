@@ -234,7 +234,7 @@ def _export(_: Given, own: Exported) -> ExitCode:
     path, out = Path(own.directory), Path(own.out)
     run_kind(path)
     from dlhmc.run.export import require_format
-    from dlhmc.run.samples import load_samples
+    from dlhmc.run.sampling import load_samples
 
     if own.format is not None:
         number = load_samples(path).save_configurations(out, own.format, path.resolve().name)

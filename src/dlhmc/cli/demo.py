@@ -49,7 +49,7 @@ def demo(out: Path, trajectories: int, steps: int, console: Console, settings: U
         if code is not ExitCode.OK:
             return code
         summaries[label] = read_json(directory.summary)
-        chains[label] = np.asarray(work.history.array("charge")[:, 0])
+        chains[label] = np.asarray(work.history.arrays["charge"][:, 0])
     console.print(_table(summaries, where))
     console.print("networks: HMC before training; that there is a way out of a sector they found by themselves")
     console.print("τ_int: trajectories until the charge is forgotten; 0.5 is that of independent draws")

@@ -92,7 +92,7 @@ def _samplings(runs: Sequence[SampledRun]) -> list[Section]:
     sections: list[Section] = []
     alike: dict[type[Figures], tuple[Figures, list[SampledRun]]] = {}
     for run in runs:
-        figures = Figures() if run.theory is None else run.theory.figures(run.measured.attributes)
+        figures = Figures() if run.theory is None else run.theory.figures(run.attributes)
         alike.setdefault(type(figures), (figures, []))[1].append(run)
         table = [sampling_table(run.summary)] if run.summary else []
         sections.append(Section(f"Sampling run {run.name}", [*table, *figures.sampled(run), sampling_picture(run)]))

@@ -5,15 +5,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-import numpy as np
-
 from dlhmc.report.page import Picture, Table
 from dlhmc.report.plots import COLOURS, panels, plot_history
 from dlhmc.run import show as shown
 from dlhmc.run.describe import known_theory, symbol
 from dlhmc.run.directory import RunDirectory, read_json, require_newest
-from dlhmc.run.sampling import open_measured
-from dlhmc.run.summary import Element, Measured
+from dlhmc.run.samples import Samples
+from dlhmc.run.sampling import open_samples
+from dlhmc.run.summary import Element
 from dlhmc.theories.contract import Theory
 
 
@@ -21,7 +20,7 @@ class SampledRun(NamedTuple):
     """A sampling run, finished or not."""
 
     path: Path
-    measured: Measured
+    samples: Samples
     theory: Theory | None
     #: summary.json; nothing for a run that is not finished
     summary: dict[str, Any]
@@ -29,11 +28,11 @@ class SampledRun(NamedTuple):
     @classmethod
     def open(cls, path: Path) -> Self:
         """The run in a directory."""
-        found, _, problems = open_measured(path)
+        found, _, problems = open_samples(path)
         require_newest(path, problems)
         directory = RunDirectory(path)
         summary = read_json(directory.summary) if directory.summary.exists() else {}
-        return cls(path, found, known_theory(found.attributes), summary)
+        return cls(path, found, known_theory(found.data.attrs), summary)
 
     @property
     def name(self) -> str:
@@ -41,14 +40,19 @@ class SampledRun(NamedTuple):
         return self.path.resolve().name
 
     @property
+    def attributes(self) -> dict[str, Any]:
+        """What ran."""
+        return {str(name): value for name, value in self.samples.data.attrs.items()}
+
+    @property
     def notes(self) -> dict[str, Any]:
         """What one needs to know to read observables that are measured rarely (`Occasional.notes`)."""
-        notes: dict[str, Any] = json.loads(self.measured.attributes.get("notes", "{}"))
+        notes: dict[str, Any] = json.loads(self.samples.data.attrs.get("notes", "{}"))
         return notes
 
     def first_chain(self, name: str, element: Element) -> Any:
         """What was recorded of an observable, or of one element of it, in one chain."""
-        return np.asarray(self.measured.histories.arrays[name][: self.measured.rows, *element, 0])
+        return self.samples.histories.read(name, 1, element)[:, :1][:, 0]
 
     def symbol(self, name: str) -> str:
         """An observable in the notation of its theory."""
@@ -57,10 +61,10 @@ class SampledRun(NamedTuple):
 
 def sampling_picture(run: SampledRun) -> Picture:
     """The first two slow observables of one chain against the Monte Carlo step."""
-    slow = list(run.measured.quantities.slow)[:2]
+    slow = list(run.samples.histories.quantities.slow)[:2]
     figure, axes = panels(len(slow), 1, 8.0, 2.1)
     for axis, name, colour in zip(axes, slow, COLOURS, strict=False):
-        element: tuple[Any, ...] = (0,) * len(run.measured.histories.elements[name])  # the first one stands for all
+        element: tuple[Any, ...] = (0,) * len(run.samples.histories.elements[name])  # the first one stands for all
         plot_history(axis, run.first_chain(name, element), run.symbol(name) + shown.index_of(element), color=colour)
     return Picture(f"history-{run.name}", f"One chain of {run.name}", "The first trajectories of one chain.", figure)
 

@@ -43,19 +43,20 @@ def describe_kernel(kernel: Kernel, target: Mapping[str, Any] | None = None) -> 
 def target_in_words(described: Mapping[str, Any]) -> str:
     """What `describe_target` gave, for people.
 
-    >>> target_in_words({"target": "Funnel", "dim": 7, "sides": [4, 6], "others": []})
-    'Funnel  dim = 7  4×6'
+    >>> target_in_words({"target": "Funnel", "dim": 7, "sides": [4, 6], "widths": [0.1, 2.0], "others": []})
+    'Funnel  4×6  dim = 7  widths = 0.1, 2'
     """
     theory = known_theory(described)
-    symbols = {} if theory is None else theory.symbols
-    parts = [str(described.get("target", described.get("name", "")))]
+    sizes, others = list[str](), list[str]()
     for key, value in ordinary(described).items():
-        if isinstance(value, list | tuple) and value:
-            parts.append("×".join(map(str, value)))
-        elif key not in ("target", "name") and value not in (None, [], ()):
-            number = isinstance(value, int | float) and not isinstance(value, bool)
-            parts.append(f"{symbols.get(key, key)} = {f'{value:g}' if number else value}")
-    return "  ".join(parts)
+        values = np.asarray(value)
+        if values.dtype.kind in "iu" and values.ndim == 1:
+            sizes.append("×".join(map(str, values)))
+        elif values.dtype.kind in "iuf" and values.ndim < 2 and values.size:
+            others.append(f"{symbol(theory, key)} = {', '.join(f'{number:g}' for number in values.flat)}")
+        elif isinstance(value, str | bool) and key not in ("target", "name", "kernel"):
+            others.append(f"{symbol(theory, key)} = {value}")
+    return "  ".join([str(described.get("target", described.get("name", ""))), *sizes, *others])
 
 
 def ordinary(described: Mapping[str, Any]) -> dict[str, Any]:
@@ -68,7 +69,7 @@ def ordinary(described: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in described.items() if key not in defaults or value != defaults[key]}
 
 
-def known_theory(described: Mapping[str, Any]) -> Theory | None:
+def known_theory(described: Mapping[Any, Any]) -> Theory | None:
     """The theory of what `describe_target` gave; None for a target of one's own."""
     name = described.get("target", described.get("name"))
     return registry.theory(name) if name in registry.names() else None

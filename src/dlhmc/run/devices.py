@@ -1,7 +1,7 @@
 """The devices of a run, as the host sees them; what compiled programs do is in `dlhmc.numerics.devices`."""
 
 import contextlib
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import equinox as eqx
 import jax
@@ -14,11 +14,9 @@ from dlhmc.errors import Setting, UserError
 from dlhmc.numerics.devices import AXIS_OF_SITES, CHAINS, SITES
 from dlhmc.run import processes
 
-if TYPE_CHECKING:  # geometries draw for the chains of a device
-    pass
-
 T = TypeVar("T")
 Index = tuple[Any, ...]  # of slices
+Piece = tuple[Index, NDArray[Any]]
 
 
 class Devices:
@@ -106,7 +104,7 @@ def own_part(array: Array) -> NDArray[Any]:
     return np.concatenate([np.asarray(parts[start]) for start in sorted(parts)], axis=-1)
 
 
-def pieces_to_write(array: Array, chunks: tuple[int, ...]) -> list[tuple[Index, NDArray[Any]]]:
+def pieces_to_write(array: Array, chunks: tuple[int, ...]) -> list[Piece]:
     """The parts of an array that this process writes to a store with such chunks: those of all processes make a whole.
 
     No two processes write to one chunk: where that could happen, process 0 gets everything.

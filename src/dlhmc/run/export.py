@@ -1,6 +1,5 @@
 """Histories for other programs: netCDF-4, which is HDF5 as well, and comma-separated values; and configurations."""
 
-import csv
 from pathlib import Path
 
 import numpy as np
@@ -27,7 +26,7 @@ def write(data: xr.Dataset, path: Path) -> None:
     temporary = path.with_name(f".{path.name}.tmp")
     try:
         if path.suffix == ".csv":
-            _write_csv(data, temporary)
+            _write_table(data, temporary)
         else:
             compressed = {name: {"zlib": True, "complevel": 4} for name, array in data.items() if array.size > 1}
             data.to_netcdf(temporary, engine="h5netcdf", encoding=compressed)
@@ -46,7 +45,7 @@ def write_configurations(data: xr.Dataset, folder: Path, format: str, run: str) 
     all_formats = registry.formats()
     if format not in all_formats:
         raise UserError(f"{Setting('format')} is {format!r}, but must be one of {', '.join(all_formats)}.")
-    theory = known_theory({str(name): value for name, value in data.attrs.items()})
+    theory = known_theory(data.attrs)
     form = all_formats[format] if theory is not None and "files" in theory.abilities else None
     if form is None:
         target = data.attrs.get("target")
@@ -55,26 +54,22 @@ def write_configurations(data: xr.Dataset, folder: Path, format: str, run: str) 
         raise UserError(f"The run has kept no configurations: sample with {Setting('keep_configurations')}.")
     x, kept = data[CONFIGURATIONS], [int(trajectory) for trajectory in data["kept"]]
     # Names in the order of the run.
-    wide, tall = len(str(x.sizes["chain"] - 1)), len(str(data.sizes["trajectory"]))
-    files = {
-        folder / form.names.format(run=run, chain=f"{chain:0{max(3, wide)}}", trajectory=f"{trajectory:0{tall}}"): (
-            index,
-            chain,
-        )
-        for chain in range(x.sizes["chain"])
-        for index, trajectory in enumerate(kept)
-    }
-    for path in files:
-        if path.exists():
-            raise UserError(f"{path} exists already: choose another directory.")
-    for path, (index, chain) in files.items():
-        content = form.encode(np.asarray(x[index, ..., chain]), run, kept[index])
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            write_whole(path, content)
-        except OSError as error:
-            raise UserError(f"{path} cannot be written: {error.strerror or error}.") from None
-    return len(files)
+    wide, tall = max(3, len(str(x.sizes["chain"] - 1))), len(str(data.sizes["trajectory"]))
+    number = 0
+    for chain in range(x.sizes["chain"]):
+        for index, trajectory in enumerate(kept):
+            name = form.names.format(run=run, chain=f"{chain:0{wide}}", trajectory=f"{trajectory:0{tall}}")
+            path = folder / name
+            if path.exists():
+                raise UserError(f"{path} exists already: choose another directory.")
+            content = form.encode(np.asarray(x[index, ..., chain]), run, trajectory)
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+                write_whole(path, content)
+            except OSError as error:
+                raise UserError(f"{path} cannot be written: {error.strerror or error}.") from None
+            number += 1
+    return number
 
 
 def require_format(path: Path) -> None:
@@ -98,22 +93,11 @@ def read(path: Path) -> xr.Dataset:
         raise UserError(f"{path} is missing or damaged: {error}.") from None
 
 
-def _write_csv(data: xr.Dataset, path: Path) -> None:
-    columns: dict[str, np.ndarray] = {}
-    for name, array in data.items():
-        if "trajectory" in array.dims:
-            values = np.asarray(array.transpose("chain", "trajectory", ...))
-            for element in np.ndindex(values.shape[2:]):
-                columns[f"{name}{index_of(element)}"] = values[..., *element]
-    trajectories = np.asarray(data["trajectory"])
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["chain", "trajectory", *columns])
-        for chain in range(data.sizes["chain"]):
-            # item by item: the shortest decimals that give the numbers back
-            rows = zip(trajectories.tolist(), *(_decimals(column[chain]) for column in columns.values()), strict=True)
-            writer.writerows([chain, *row] for row in rows)
-
-
-def _decimals(values: np.ndarray) -> list[object]:
-    return [str(value) for value in values] if values.dtype.kind == "f" else values.tolist()
+def _write_table(data: xr.Dataset, path: Path) -> None:
+    columns = {
+        f"{name}{index_of(element)}": array[..., *element].drop_vars(set(array.coords) - {"chain", "trajectory"})
+        for name, array in data.items()
+        if "trajectory" in array.dims
+        for element in np.ndindex(array.shape[2:])
+    }
+    xr.Dataset(columns).to_dataframe(dim_order=["chain", "trajectory"]).to_csv(path)

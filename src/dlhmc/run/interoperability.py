@@ -14,7 +14,8 @@ from dlhmc.errors import required
 from dlhmc.geometry import Field
 from dlhmc.kernels.contract import Kernel
 from dlhmc.run.history import diagnostics_of
-from dlhmc.run.samples import Measurements, load_samples
+from dlhmc.run.samples import Measurements
+from dlhmc.run.sampling import load_samples
 from dlhmc.run.summary import for_each
 
 

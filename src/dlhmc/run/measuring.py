@@ -3,7 +3,7 @@
 import dataclasses
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,8 @@ from dlhmc.errors import Setting, UserError, required
 from dlhmc.run.configurations import as_field, load_array
 from dlhmc.run.describe import describe_target
 from dlhmc.run.directory import versions
-from dlhmc.run.samples import Measurements, variable
+from dlhmc.run.history import label
+from dlhmc.run.samples import Measurements
 from dlhmc.run.summary import Quantities
 from dlhmc.settings import fields_of
 from dlhmc.targets import Target
@@ -49,7 +50,7 @@ def measure(configurations: Any, target: Target, occasional: Occasional = NONE) 
 
 
 def _measure(
-    configurations: Any, target: Target, described: Mapping[str, Any], unknown: Sequence[str], occasional: Occasional
+    configurations: Any, target: Target, described: Mapping[str, Any], unknown: Collection[str], occasional: Occasional
 ) -> Measurements:
     """The same where some settings of the target are not known, which no observable depends on."""
     shape, wanted = np.shape(configurations), target.geometry.shape
@@ -57,42 +58,35 @@ def _measure(
     if extra not in (1, 2) or shape[extra:] != wanted:
         axes = ", ".join(map(str, wanted))
         raise UserError(
-            f"The configurations have the shape {_shown(shape)}, but must have [configuration, {axes}] or "
+            f"The configurations have the shape {list(shape)}, but must have [configuration, {axes}] or "
             f"[chain, configuration, {axes}]."
         )
     if 0 in shape:
-        raise UserError(f"There are no configurations in an array of the shape {_shown(shape)}.")
-    one_chain, batch = extra == 1, max(1, min(_BATCH, _NUMBERS // math.prod(wanted)))
-    chains, rows = (1, shape[0]) if one_chain else shape[:2]
+        raise UserError(f"There are no configurations in an array of the shape {list(shape)}.")
+    chains, rows = (1, *shape)[-len(wanted) - 2 : -len(wanted)]
+    batch = max(1, min(_BATCH, _NUMBERS // math.prod(wanted)))
     more = occasional.observables(target)
-    # A batch of configurations takes the place of chains.
-    batches = [
-        _measured(target, more, configurations[index] if one_chain else configurations[chain, index])
-        for chain in range(chains)
-        for index in (slice(first, first + batch) for first in range(0, rows, batch))
-    ]
-    variables = {}
+    batches = []
+    for chain in range(chains):
+        for first in range(0, rows, batch):
+            part = slice(first, first + batch)
+            x = as_field(configurations[part] if extra == 1 else configurations[chain, part], target)
+            # A batch of configurations takes the place of chains.
+            batches.append(jax.tree.map(np.asarray, _observables(target, more, x)))
+    data = xr.Dataset(coords={"chain": np.arange(chains), "trajectory": np.arange(1, rows + 1)})
     for name in batches[0]:
-        values = np.concatenate([batch[name] for batch in batches], axis=-1)  # […, chain and configuration]
-        variables[name] = variable(
-            name, np.moveaxis(values.reshape(*values.shape[:-1], chains, rows), (-2, -1), (0, 1))
-        )
-    what = {"kernel": "configurations", **described}
+        values = np.concatenate([found[name] for found in batches], axis=-1)  # […, chain and configuration]
+        elements = [f"{name}_{axis}" for axis in range(values.ndim - 1)]
+        data[name] = ((*elements, "chain", "trajectory"), values.reshape(*values.shape[:-1], chains, rows))
+        data[name] = label(name, data[name].transpose("chain", "trajectory", ...))
     one = jax.ShapeDtypeStruct((*wanted, 1), target.geometry.dtype(jnp.result_type(float)))
     quantities = Quantities.of(target, occasional={} if more is None else eqx.filter_eval_shape(more, one))
     if unknown:
-        what = {name: value for name, value in what.items() if name not in unknown}
         quantities = dataclasses.replace(quantities, exact={}, variances={})
-    notes = json.dumps(occasional.notes())
-    attributes = {"quantities": quantities.to_json(), "notes": notes, "versions": json.dumps(versions())}
-    coordinates = {"chain": np.arange(chains), "trajectory": np.arange(1, rows + 1)}
-    return Measurements(xr.Dataset(variables, coordinates, what | attributes | {"diagnostics": "[]"}))
-
-
-def _measured(target: Target, more: Observables | None, batch: Any) -> dict[str, NDArray[Any]]:
-    """The observables of configurations [configuration, …]."""
-    x = as_field(batch, target)
-    return {name: np.asarray(values) for name, values in _observables(target, more, x).items()}
+    known = {name: value for name, value in described.items() if name not in unknown}
+    about = {"quantities": quantities.to_json(), "notes": json.dumps(occasional.notes()), "diagnostics": "[]"}
+    versioned = {"versions": json.dumps(versions())}
+    return Measurements(data.assign_attrs({"kernel": "configurations"} | known | about | versioned))
 
 
 @eqx.filter_jit
@@ -139,7 +133,7 @@ def measure_files(
         raise UserError(f"{paths[0]} is of {registry.told_by(files.settings)}, not of {theory}.")
     settings = dataclasses.replace(files.settings, **given)
     unknown = {field.name for field in fields_of(type(settings))} - given.keys() - {*settings.told_by_shape}
-    return _measure(files, settings.build(), settings.describe(), sorted(unknown), occasional)
+    return _measure(files, settings.build(), settings.describe(), unknown, occasional)
 
 
 def measure_file(
@@ -149,61 +143,35 @@ def measure_file(
     occasional: Occasional = NONE,
 ) -> Measurements:
     """The same for configurations in a file, whose shape tells the target; or a `UserError` that there is none."""
-    with _opened(path, settings_of, dataset) as array:
+    with _opened(path, dataset) as array:
         settings = settings_of(array.shape)
         return _measure(array, settings.build(), settings.describe(), (), occasional)
 
 
 @contextmanager
-def _opened(path: Path, settings_of: Callable[[tuple[int, ...]], TargetSettings], dataset: str | None) -> Iterator[Any]:
+def _opened(path: Path, dataset: str | None) -> Iterator[Any]:
     """An array that is read piece by piece."""
     if not path.is_file():
         raise UserError(f"There is no file {path}.")
     if path.suffix == ".npy":
         yield load_array(path)
     elif path.suffix in (".h5", ".hdf5", ".nc"):
-        with _hdf5(path) as file:
-            yield _find(file, path, settings_of, dataset)
+        h5py = required("h5py", "netcdf", str(path))
+        try:
+            file = h5py.File(path, "r")
+        except OSError as error:
+            raise UserError(f"{path} is no HDF5 file: {error}.") from None
+        with file:
+            found: dict[str, Any] = {}
+            file.visititems(lambda key, item: found.update({key: item} if isinstance(item, h5py.Dataset) else {}))
+            names = ", ".join(found) or "none"
+            if dataset is None and len(found) != 1:
+                raise UserError(
+                    f"{path} holds several arrays, or none: give {Setting('dataset')} (there are: {names})."
+                )
+            if dataset not in (None, *found):
+                raise UserError(f"{path} has no array '{dataset}': there are {names}.")
+            yield found[dataset or names]
     else:
         known = ", ".join(form.title for form in registry.formats().values())
         raise UserError(f"{path} has no known format: give an .npy or an HDF5 file (.h5, .hdf5, .nc), or {known}.")
-
-
-def _hdf5(path: Path) -> Any:
-    h5py = required("h5py", "netcdf", str(path))
-    try:
-        return h5py.File(path, "r")
-    except OSError as error:
-        raise UserError(f"{path} is no HDF5 file: {error}.") from None
-
-
-def _find(file: Any, path: Path, settings_of: Callable[[tuple[int, ...]], TargetSettings], name: str | None) -> Any:
-    """The array of that name, or the only one that could hold configurations."""
-    import h5py
-
-    found: list[str] = []
-    file.visititems(lambda key, item: found.append(key) if isinstance(item, h5py.Dataset) else None)
-    if name is None:
-        fitting = [key for key in found if _fits(file[key].shape, settings_of)]
-        if len(fitting) != 1:
-            names = ", ".join(found) or "none"
-            raise UserError(
-                f"{path} does not tell which array holds the configurations: give {Setting('dataset')} (there are: "
-                f"{names})."
-            )
-        name = fitting[0]
-    if name not in found:
-        raise UserError(f"{path} has no array '{name}': there are {', '.join(found) or 'none'}.")
-    return file[name]
-
-
-def _fits(shape: tuple[int, ...], settings_of: Callable[[tuple[int, ...]], TargetSettings]) -> bool:
-    try:
-        settings_of(shape)
-    except UserError:
-        return False
-    return True
-
-
-def _shown(shape: tuple[int, ...]) -> str:
-    return f"[{', '.join(map(str, shape))}]"

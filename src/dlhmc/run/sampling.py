@@ -26,17 +26,26 @@ from dlhmc.run.checkpoint import Checkpoints, Notes
 from dlhmc.run.configurations import Given
 from dlhmc.run.describe import checksum, describe_kernel
 from dlhmc.run.devices import Devices, own_part
-from dlhmc.run.directory import Place, RunDirectory, open_run, run_directory, versions, write_json
+from dlhmc.run.directory import (
+    Place,
+    RunDirectory,
+    open_run,
+    require_newest,
+    run_directory,
+    versions,
+    write_json,
+)
 from dlhmc.run.driver import PLAIN, ExecutionOptions, Work, execute
 from dlhmc.run.engine import TARGET_ONLY, Carry, Measurements, Schedule, advance, begin
-from dlhmc.run.history import History, InMemory, OnDisk
+from dlhmc.run.history import History
 from dlhmc.run.monitor import Monitor
 from dlhmc.run.needs import find_needs, in_bytes, require_room, show_needs
 from dlhmc.run.precision import TOLERANCE, Precision, check_precision
+from dlhmc.run.samples import Samples
 from dlhmc.run.settings import SampleAmounts
 from dlhmc.run.show import show, show_alarms
 from dlhmc.run.sink import Saved
-from dlhmc.run.summary import Measured, Quantities
+from dlhmc.run.summary import Quantities
 from dlhmc.settings import build, converted
 from dlhmc.targets.contract import ExactDraws, Target
 from dlhmc.targets.temperature import TEMPERATURE
@@ -152,14 +161,14 @@ def estimate(sampler: Sampler, amounts: SampleAmounts, console: Console) -> None
 
 def show_results(path: Path, console: Console) -> dict[str, Any]:
     """The results so far of a run, finished or not."""
-    found, wanted, problems = open_measured(path)
+    found, wanted, problems = open_samples(path)
     lost = [f"damaged, so these are the results of an earlier checkpoint: {problem}" for problem in problems]
     for text in lost:
         console.out(text, style="red", highlight=False)
     summary = found.summary()
     show(summary, console)
-    if found.rows < wanted:
-        console.print(f"not finished: {found.rows} of {wanted} trajectories")
+    if (rows := found.data.sizes["trajectory"]) < wanted:
+        console.print(f"not finished: {rows} of {wanted} trajectories")
     return summary | {"warnings": summary["warnings"] + lost}
 
 
@@ -171,22 +180,40 @@ class _Notes(TypedDict):
     step_size: NotRequired[float]
 
 
-def open_measured(path: Path) -> tuple[Measured, int, list[str]]:
+def open_samples(path: Path) -> tuple[Samples, int, list[str]]:
     """The measurements of a run directory, how many there are to be, and what is wrong with newer checkpoints."""
     directory, settings = open_run("sample", path)
     amounts = build(SampleAmounts, settings.get("run", {}), str(directory.config))
-    history = OnDisk.open(directory.history, "r")
+    history = History.open(directory.history, writable=False)
     checkpoints = Checkpoints(directory.checkpoints, read_only=True)
     step, notes = checkpoints.newest_notes(functools.partial(_require_history, amounts, history))
     rows = step - amounts.warmup
     if rows < 1:
         raise UserError(f"{path} has no measurements yet: go on with 'dlhmc resume {path}'.")
-    found = Measured.of_history(history, rows, notes["seconds"], _precision_of(notes), notes.get("step_size"))
+    found = _samples(history, rows, notes["seconds"], _precision_of(notes), notes.get("step_size"))
     total = amounts.warmup + amounts.trajectories
     return found, amounts.trajectories, checkpoints.passed_over or directory.what_is_lost(step, total)
 
 
-def _require_history(amounts: SampleAmounts, history: OnDisk, step: int, notes: Notes) -> None:
+def load_samples(path: Path) -> Samples:
+    """The measurements of a run directory, finished or not; what has lost its newest checkpoint is refused."""
+    found, _, problems = open_samples(path)
+    require_newest(path, problems)
+    return Samples(found.data.load())
+
+
+def _samples(
+    history: History, rows: int, seconds: float, precision: Precision | None, step_size: float | None
+) -> Samples:
+    about: dict[str, Any] = {"seconds": seconds}
+    if precision is not None:
+        about["precision"] = json.dumps(dataclasses.asdict(precision))
+    if step_size is not None:
+        about["step_size"] = step_size
+    return Samples(history.dataset(rows).assign_attrs(about))
+
+
+def _require_history(amounts: SampleAmounts, history: History, step: int, notes: Notes) -> None:
     """Refuse notes that make no sense, and a history that has not got what they promise."""
     converted(notes, _Notes, "What a checkpoint notes")
     kept = sum(after <= step for after in _kept_after(amounts))
@@ -293,14 +320,14 @@ class Sampling(Work):
         kept = [step - amounts.warmup for step in self._kept_after]
         parts = (amounts.trajectories, self.rows(), kept, self.carry.state.x, self._attributes())
         if directory is None:
-            self.history = InMemory(*parts)
+            self.history = History.create(None, *parts)
             return
         self._keep_in(directory)
         if processes.is_first():
-            self.history = OnDisk.create(directory.history, *parts)
+            self.history = History.create(directory.history, *parts)
         processes.barrier("history")
         if not processes.is_first():
-            self.history = OnDisk.open(directory.history)
+            self.history = History.open(directory.history)
 
     def _keep_in(self, directory: RunDirectory) -> None:
         self._directory = directory
@@ -309,7 +336,7 @@ class Sampling(Work):
     def resume(self, directory: RunDirectory, checkpoints: Checkpoints) -> int:
         """Take up the newest checkpoint that is intact and whose measurements are."""
         self._keep_in(directory)
-        amounts, history = self._amounts, OnDisk.open(directory.history)
+        amounts, history = self._amounts, History.open(directory.history)
         step, self.carry, notes = checkpoints.restore(
             lambda _: self.carry, functools.partial(_require_history, amounts, history)
         )
@@ -319,7 +346,7 @@ class Sampling(Work):
             history.forget_after(self.measured)
             history.extend(amounts.trajectories, [after - amounts.warmup for after in self._kept_after])
         processes.barrier("extended")
-        self.history = OnDisk.open(directory.history)
+        self.history = History.open(directory.history)
         return step
 
     def _attributes(self) -> dict[str, Any]:
@@ -414,9 +441,9 @@ class Sampling(Work):
         return math.exp(float(self.carry.tuner.log_average)) if self.sampler.tune else float(step_size)
 
     @property
-    def so_far(self) -> Measured:
+    def so_far(self) -> Samples:
         """What has been measured."""
-        return Measured.of_history(self.history, self.measured, self.seconds, self._precision, self.step_size)
+        return _samples(self.history, self.measured, self.seconds, self._precision, self.step_size)
 
     def figures(self) -> dict[str, float]:
         """Figures of the run so far."""
@@ -442,7 +469,7 @@ class Sampling(Work):
     def finish(self, directory: RunDirectory | None, console: Console) -> ExitCode:
         """Show the table, and write it to summary.json."""
         if directory is None and not self._show_results:  # whoever wants to know more asks for it
-            alarms = self.so_far.alarms()
+            alarms = self.so_far.histories.alarms()
             show_alarms({"alarms": alarms}, console)
             return ExitCode.ALARM if alarms else ExitCode.OK
         summary = self.so_far.summary()

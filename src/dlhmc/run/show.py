@@ -1,13 +1,13 @@
 """What a run has found, for people: the table beside the exact values, warnings and alarms."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Column, Table
+from rich.table import Table
 
 from dlhmc.run.precision import Precision
 from dlhmc.run.summary import MOST_NONFINITE, TAU_INT, Element
@@ -76,19 +76,6 @@ def shown_observables(summary: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
             yield f"τ_int({label})", shown_time(tau) if tau else ""
 
 
-def show_values(summary: Mapping[str, Any], names: Iterable[str], console: Console) -> None:
-    """What was measured of a single configuration: nothing has an error."""
-    table = Table(
-        "observable", Column("measured", justify="right"), title=escape(summary["title"]), title_justify="left"
-    )
-    for name in names:
-        for label, entry in shown_elements(name, {"mean": summary[name]["mean"]}):
-            table.add_row(escape(label), f"{entry['mean']:.6f}" if entry else "")
-    for name, entry in summary.get("derived", {}).items():
-        table.add_row(escape(name.replace("_", " ")), f"{entry['mean']:.6f}")
-    console.print(table)
-
-
 def shown_elements(name: str, entry: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     """The elements of a quantity with their labels: the first few of an array, then an empty one.
 
@@ -115,6 +102,9 @@ def shown_moment(name: str, entry: Mapping[str, Any]) -> Iterator[tuple[str, ...
     for label, figures in shown_elements(name, entry):
         if not figures:
             yield (label, "", "", "", "", "")
+            continue
+        if "rhat" not in figures:  # of a single configuration
+            yield label, f"{figures['mean']:.6f}", "", "", "", ""
             continue
         exact = "" if figures["exact"] is None else f"{figures['exact']:.6f}"
         difference = "" if figures["z"] is None else f"{figures['z']:+.1f} σ"

@@ -22,13 +22,13 @@ def derive(histories: "Histories", notes: Mapping[str, Any]) -> dict[str, Estima
         if times.shape != histories.elements["flow_energy"]:
             raise ValueError(f"{len(times)} flow times")
         found |= reference_scales(
-            times, lambda k: histories.series("flow_energy", 1, (k,)), equilibrium_start=equilibrium
+            times, lambda k: histories.read("flow_energy", 1, (k,)), equilibrium_start=equilibrium
         )
     if len(sides := histories.elements.get("pion", ())) == 1:
         from dlhmc.statistics.masses import masses
 
         found |= masses(
-            {"pion": lambda t: histories.series("pion", 1, (t,)), "eta": lambda t: histories.series("eta", 1, (t,))},
+            {"pion": lambda t: histories.read("pion", 1, (t,)), "eta": lambda t: histories.read("eta", 1, (t,))},
             sides[0],
             equilibrium_start=equilibrium,
         )

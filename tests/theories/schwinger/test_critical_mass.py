@@ -1,7 +1,7 @@
 """What a report and a summary of runs with fermions add."""
 
-import numpy as np
 import pytest
+import xarray as xr
 
 from dlhmc.run.summary import Histories
 from dlhmc.theories.derived import warn
@@ -16,7 +16,6 @@ def test_critical_mass():
 
 
 def test_a_solver_that_gave_up_is_warned_of():
-    failures = np.array([[0, 2], [1, 0]])
-    histories = Histories({"solver_failures": failures}, 2, "cold")
-    (text,) = warn(histories)
+    failures = xr.Variable(("chain", "trajectory"), [[0, 2], [1, 0]])
+    (text,) = warn(Histories(xr.Dataset({"solver_failures": failures})))
     assert text.startswith("The solver gave up 3 times, and the proposals were rejected")

@@ -12,7 +12,7 @@ from dlhmc.comparison.comparing import open_results
 from dlhmc.errors import ExitCode
 from dlhmc.report.plots import mathtext
 from dlhmc.report.sampling import SampledRun, sampling_table
-from dlhmc.run.summary import _title
+from dlhmc.run.describe import target_in_words
 from dlhmc.theories.schwinger.figures import SchwingerFigures
 
 SMALL = ("--lattice", "4", "4", "--leapfrog-steps", "2", "--chains", "4", "--warmup", "4", "--start", "cold", "--quiet")
@@ -46,7 +46,7 @@ def test_learned_proposals_and_hmc_in_turn(run):
     assert "solver" not in " ".join(summary["warnings"])
     # Settings that few people know are not in the title, unless somebody has set them.
     assert "residual" not in summary["title"]
-    assert "residual = 0.001" in _title(summary | {"residual": 1e-3})
+    assert "residual = 0.001" in target_in_words({"target": "schwinger", "residual": 1e-3})
 
 
 def test_correlators_are_measured_now_and_then(run):

@@ -61,7 +61,7 @@ class SchwingerFigures(Figures):
         """M_π/g against (m − m_c)/g, with g = 1/√β, beside the continuum."""
         points = []
         for run in runs:
-            described, derived = run.measured.attributes, run.summary.get("derived", {})
+            described, derived = run.attributes, run.summary.get("derived", {})
             critical, mass = critical_mass(float(described["beta"])), derived.get("pion_mass")
             if critical is not None and mass is not None and mass["error"] is not None:
                 scale = float(described["beta"]) ** 0.5
