@@ -91,7 +91,7 @@ def test_layers_of_a_model(tmp_path):
 def test_a_sampling_run(tmp_path):
     amounts = {"chains": 4, "trajectories": 20, "warmup": 10, "leapfrog_steps": 4, "start": "cold"}
     plan = SampleSpec.of({"lattice": (4, 4), "beta": 2.0} | amounts)
-    work, code = plan.run(tmp_path / "run", Console(file=io.StringIO()), show_results=False)
+    work, code = plan.run(tmp_path / "run", Console(file=io.StringIO()))
     assert code is ExitCode.OK
     page = build_page([tmp_path / "run"])
     assert page.answers == []

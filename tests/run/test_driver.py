@@ -8,12 +8,12 @@ import pytest
 from rich.console import Console
 
 from dlhmc.errors import ExitCode
-from dlhmc.run.driver import ExecutionOptions, Work, adapted, drive, execute
+from dlhmc.run.driver import ExecutionOptions, Run, drive, execute
 from dlhmc.run.interruption import Interruption, watch_signals
 from dlhmc.run.sink import Sink
 
 
-class Counting(Work):
+class Counting(Run):
     """Counts its steps; ends a chunk after step 12, and sends itself a signal at a step if asked to."""
 
     title, unit = "counting", "steps"
@@ -23,17 +23,23 @@ class Counting(Work):
         self.chunks = []
         self._signal_at, self._number = signal_at, number
 
-    def create(self, directory):
-        pass
+    def program(self, step, count):
+        return None, {}
 
-    def resume(self, directory, checkpoints):
+    def record(self, step, count, records, seconds):
         raise AssertionError
 
-    def compile(self):
-        pass
+    def restore(self, checkpoints):
+        raise AssertionError
 
-    def finish(self, directory, console):
+    def run(self, step, count):
+        assert count == 0
+
+    def finish(self):
         return ExitCode.OK
+
+    def show(self, console):
+        pass
 
     def advance(self, step, count):
         self.chunks.append(count)
@@ -54,7 +60,7 @@ class Counting(Work):
 
 
 class Listening(Sink):
-    saves = True
+    """Stands for checkpoints, too."""
 
     def __init__(self):
         self.reported, self.saved = [], []
@@ -73,7 +79,7 @@ class Listening(Sink):
 )
 def test_chunks_fill_the_run_and_respect_stops_and_capacity(chunk, chunks):
     work, sink = Counting(), Listening()
-    assert drive(work, 0, [sink], Interruption(), chunk=chunk) == (20, ExitCode.OK)
+    assert drive(work, 0, sink, [sink], Interruption(), chunk=chunk) == (20, ExitCode.OK)
     assert work.chunks == chunks
     assert sink.reported == [sum(chunks[: i + 1]) for i in range(len(chunks))]
     assert sink.saved == [0, *sink.reported]  # each chunk that was asked for ends with a checkpoint
@@ -81,16 +87,9 @@ def test_chunks_fill_the_run_and_respect_stops_and_capacity(chunk, chunks):
 
 def test_chunks_of_a_length_that_follows_the_speed_do_so_too():
     work = Counting()
-    drive(work, 0, [], Interruption())
+    drive(work, 0, None, [], Interruption())
     assert max(work.chunks) == 5
     assert {12, 20} <= {sum(work.chunks[: i + 1]) for i in range(len(work.chunks))}
-
-
-@pytest.mark.parametrize(
-    ("length", "wanted", "then"), [(100, 190, 100), (100, 60, 100), (100, 200.4, 200), (100, 50, 50), (8, 0.2, 1)]
-)
-def test_the_length_of_chunks_changes_only_with_the_speed(length, wanted, then):
-    assert adapted(length, wanted) == then
 
 
 @pytest.mark.parametrize(
@@ -99,7 +98,7 @@ def test_the_length_of_chunks_changes_only_with_the_speed(length, wanted, then):
 def test_a_signal_ends_the_run_after_its_chunk_with_everything_saved(number, code):
     before, sink = signal.getsignal(number), Listening()
     with watch_signals() as interruption:
-        reached, ended = drive(Counting(7, number), 0, [sink], interruption, chunk=3)
+        reached, ended = drive(Counting(7, number), 0, sink, [sink], interruption, chunk=3)
     assert (reached, ended, sink.saved[-1]) == (9, code, 9)
     assert signal.getsignal(number) == before
 

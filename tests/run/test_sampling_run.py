@@ -223,7 +223,7 @@ def test_proposals_that_are_not_finite_are_rejected_counted_and_shown():
 
 
 def test_rounding_errors_that_are_too_large_end_the_run(monkeypatch):
-    monkeypatch.setattr(Sampling, "inspect", lambda work, _: setattr(work, "_precision", Precision(1, 0.5, 0, 0)))
+    monkeypatch.setattr(Sampling, "inspect", lambda work, _: setattr(work, "precision", Precision(1, 0.5, 0, 0)))
     with pytest.raises(UserError, match="Rounding errors are too large for exact sampling"):
         go()
 

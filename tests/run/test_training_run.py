@@ -64,7 +64,7 @@ def finished(go, tmp_path_factory):
 
 
 def assert_same(one, other):
-    for a, b in zip(*(jax.tree.leaves(eqx.filter(work.training, eqx.is_array)) for work in (one, other)), strict=True):
+    for a, b in zip(*(jax.tree.leaves(eqx.filter(work.carry, eqx.is_array)) for work in (one, other)), strict=True):
         assert np.asarray(a).tobytes() == np.asarray(b).tobytes()
 
 
@@ -81,7 +81,6 @@ def test_interrupted_training_equals_uninterrupted_training(whole, go, tmp_path)
         assert code == ExitCode.INTERRUPTED
     work, _ = go(tmp_path / "run", True, chunk=2, tensorboard=True)
     assert_same(whole, work)
-    assert work.figures() == whole.figures()
     assert_tensorboard_shows_the_metrics(tmp_path / "run")
 
 
@@ -94,7 +93,7 @@ def test_a_finished_training_can_go_on(whole, go, tmp_path):
     assert json.loads((tmp_path / "run" / "summary.json").read_text())["steps"] == 20
     with pytest.raises(UserError, match="can go on with more, not with fewer"):
         go(tmp_path / "run", True, steps=12)
-    before = whole.training.guard
+    before = whole.carry.guard
     assert float(before.rate_factor) == 1
 
 
@@ -134,24 +133,15 @@ def test_gradients_that_are_not_finite_end_the_run_with_everything_saved(go, lay
 
 def test_updates_that_are_skipped_and_parameters_that_are_not_finite_are_warned_of(whole, layers):
     """A finished run whose last state is spoiled by hand."""
-    good, screen = whole.training, io.StringIO()
+    good, screen = whole.carry, io.StringIO()
     spoiled = jax.tree.map(lambda a: np.full_like(a, np.inf), good.trajectory)
     try:
-        whole.training = good._replace(trajectory=spoiled, guard=good.guard._replace(skipped=np.int32(3)))
-        whole.finish(None, Console(file=screen, width=1000))
+        whole.carry = good._replace(trajectory=spoiled, guard=good.guard._replace(skipped=np.int32(3)))
+        whole.show(Console(file=screen, width=1000))
     finally:
-        whole.training = good
+        whole.carry = good
     assert "Warning: 3 of 12 updates were skipped" in screen.getvalue()
     assert "Warning: The last parameters are not finite; the model holds earlier ones." in screen.getvalue()
-
-
-@pytest.mark.parametrize(("before", "warned"), [(0.06, True), (0.01, False)])
-def test_trainings_say_where_they_did_not_learn_to_leave_sectors(before, warned, whole, monkeypatch):
-    monkeypatch.setattr("dlhmc.run.training._tunnelling", lambda *_: before)
-    monkeypatch.setattr(whole, "_recent", whole._recent | {"tunnelling_rate": np.full(200, 0.07)})
-    assert [text.split(":")[0] for text in whole._stays_in_sectors()] == [
-        "Nothing was learned about leaving sectors"
-    ] * warned
 
 
 def test_tensorboard_shows_the_metrics_also_after_a_crash(go, tmp_path, monkeypatch):

@@ -33,7 +33,9 @@ def is_double() -> bool:
 def shown(progress: Progress, devices: int | None, time_limit: float | None) -> tuple[ExecutionOptions, Console]:
     """How it is done, and what is shown of it."""
     callback = None if isinstance(progress, bool) else progress
-    return ExecutionOptions(devices, time_limit=time_limit, quiet=progress is False, progress=callback), Console()
+    return ExecutionOptions(
+        devices, time_limit=time_limit, quiet=progress is False, progress=callback, results=False
+    ), Console()
 
 
 def place_for(out: str | Path | None, settings: Mapping[str, Any], *, resume: bool) -> Place | None:

@@ -102,7 +102,7 @@ def sample(
     described = {"objects": describe_kernel(kernel)["kernel"], "tune": sampler.tune}
     options, console = shown(progress, devices, time_limit)
     place = place_for(out, {**described, "run": dataclasses.asdict(amounts)}, resume=resume)
-    work, code = sampling.sample(sampler, amounts, place, console, options, show_results=False)
+    work, code = sampling.sample(sampler, amounts, place, console, options)
     result = Samples(work.so_far.data.load()) if work.measured else None
     if code == ExitCode.ALARM and result is not None:
         warnings.warn(" ".join(result.histories.alarms()), stacklevel=2)

@@ -1,7 +1,6 @@
 """Training from Python, and what it gives."""
 
 import dataclasses
-import functools
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
@@ -148,8 +147,8 @@ def train(
     table = {"objects": type(target).__name__, "trajectory": type(trajectory).__name__}
     options, console = shown(progress, devices, time_limit)
     place = place_for(out, {**table, "run": dataclasses.asdict(amounts)}, resume=resume)
-    run = functools.partial(training.train, algorithm, trajectory, amounts, description, place, console, options)
-    work, code = run(silent=True, later=later)
+    begin = (algorithm, trajectory, amounts, description)
+    work, code = training.train(*begin, place, console, options, later=later)
     records = {
         name: np.concatenate([rows[name] for rows in work.records] or [np.zeros(0)]) for name in algorithm.record_names
     }

@@ -13,6 +13,7 @@ from dlhmc.errors import ExitCode
 from dlhmc.report.page import save
 from dlhmc.report.plots import draw_histories
 from dlhmc.run.directory import RunDirectory, read_json
+from dlhmc.run.driver import ExecutionOptions
 from dlhmc.run.show import shown_mean, shown_time
 from dlhmc.spec.sampling import SampleSpec
 from dlhmc.spec.training import TrainSpec
@@ -45,7 +46,7 @@ def demo(out: Path, trajectories: int, steps: int, console: Console, settings: U
         console.print(f"[bold]{label}[/bold] on {where}", highlight=False)
         directory = RunDirectory(out / label.lower().replace(" ", "-"))
         plan = SampleSpec.of(target | sampler | {"trajectories": trajectories})
-        work, code = plan.run(directory.path, console, show_results=False)
+        work, code = plan.run(directory.path, console, ExecutionOptions(results=False))
         if code is not ExitCode.OK:
             return code
         summaries[label] = read_json(directory.summary)

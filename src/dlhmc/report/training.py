@@ -12,7 +12,7 @@ from dlhmc.run import metrics
 from dlhmc.run.checkpoint import Checkpoints
 from dlhmc.run.directory import is_of_objects, open_run, require_newest
 from dlhmc.run.settings import TrainAmounts
-from dlhmc.settings import build, converted
+from dlhmc.settings import build
 from dlhmc.spec.training import TrainSpec
 
 #: what is shown if it changes
@@ -39,10 +39,9 @@ class Training(NamedTuple):
             settled = spec.settle(spec.target.build())
             amounts, loss = settled.amounts, settled.loss.meaning
         checkpoints = Checkpoints(directory.checkpoints, read_only=True)
-        step, notes = checkpoints.newest_notes()
+        step, _ = checkpoints.newest_notes()
         require_newest(path, checkpoints.passed_over or directory.what_is_lost(step, amounts.total))
-        curve = converted(notes.get("curve", []), list[dict[str, float]], f"The checkpoint of {path}")
-        return cls(path, table, spec, loss, curve or metrics.read(directory.metrics, step))
+        return cls(path, table, spec, loss, metrics.read(directory.metrics, step))
 
     @property
     def what(self) -> str:
@@ -78,7 +77,7 @@ def _picture(what: str, trainings: Sequence[Training]) -> Picture | str:
     add_legend(figure)
     meanings = dict.fromkeys(one.loss for one in trainings)
     caption = (
-        f"L = {'; '.join(meanings)}, averaged over the batch; A is the probability that a proposal is accepted. Later "
-        "points are averages over the steps since the one before."
+        f"L = {'; '.join(meanings)}, averaged over the batch and the last steps; A is the probability that a proposal "
+        "is accepted."
     )
     return Picture(f"training-{trainings[0].path.resolve().name}", f"Training of {what}", caption, figure)

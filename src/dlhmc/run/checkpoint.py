@@ -15,7 +15,7 @@ from dlhmc.errors import UserError
 from dlhmc.files import UNFINISHED, Archive, write_arrays
 from dlhmc.numerics.leaves import by_name
 from dlhmc.run import processes
-from dlhmc.run.sink import Saved, Sink
+from dlhmc.run.sink import Saved
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -28,10 +28,8 @@ _SUFFIX = ".npz"
 _KEPT = 2
 
 
-class Checkpoints(Sink):
+class Checkpoints:
     """The checkpoints of a run: the last two of them."""
-
-    saves = True
 
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
         if read_only and not path.is_dir():

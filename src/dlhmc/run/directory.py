@@ -249,6 +249,7 @@ def _disk_errors(directory: RunDirectory) -> Iterator[None]:
     except BrokenPipeError:  # nobody reads what is printed: not the disk's fault
         raise
     except OSError as error:
+        directory.require_still_there()
         if not os.path.exists(directory.manifest):  # false where it cannot even be asked
             raise UserError(f"{directory.path} cannot be written: {error.strerror or error}.") from error
         raise UserError(

@@ -5,15 +5,17 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any, NamedTuple
 
+import jax
+from jaxtyping import Array
 from rich.console import Console
 
 from dlhmc.errors import ExitCode, UserError
 from dlhmc.run import metrics, processes
-from dlhmc.run.checkpoint import Checkpoints
-from dlhmc.run.directory import RunDirectory
+from dlhmc.run.checkpoint import Checkpoints, Notes
+from dlhmc.run.devices import Devices
+from dlhmc.run.directory import Place, RunDirectory, run_directory
 from dlhmc.run.interruption import Interruption, watch_signals
 from dlhmc.run.progress import Callback, Display
 from dlhmc.run.sink import Saved, Sink
@@ -22,32 +24,39 @@ _SECONDS_PER_CHUNK = 1.0
 # A chunk ends with a checkpoint, unless its length was not asked for and saving would take more of the time than this.
 _TIME_FOR_CHECKPOINTS = 0.05
 _FIRST_CHUNK = 8
-_CHANGE_OF_LENGTH = 2.0
 
 
-class Work(ABC):
-    """A run as the loop sees it: `total` steps, of which up to `capacity` can be done at a time."""
+class Run(ABC):
+    """A run as the loop sees it: `total` steps of a compiled program, up to `capacity` of them at a time."""
 
+    #: what its directory says that it is
+    kind: str
     title: str
     unit: str
     total: int
     capacity: int
+    devices: Devices
+    #: what the program takes from chunk to chunk
+    carry: Any
+    #: of what must be the same when it goes on
+    checksum: int = 0
+    directory: RunDirectory | None = None
 
     @abstractmethod
-    def create(self, directory: RunDirectory | None) -> None:
-        """Make what a new run records to: files, if it has a directory."""
+    def program(self, step: int, count: int) -> tuple[Any, dict[str, Array]]:
+        """`count` steps from `step` on: what is carried on, and the records of each step."""
 
     @abstractmethod
-    def resume(self, directory: RunDirectory, checkpoints: Checkpoints) -> int:
-        """Take up the newest intact checkpoint and return its step."""
+    def record(self, step: int, count: int, records: dict[str, Array], seconds: float) -> None:
+        """Take the records of the steps from `step` on, which took so long."""
 
     @abstractmethod
-    def compile(self) -> None:
-        """Compile before the clock starts."""
+    def state(self) -> Saved:
+        """All that is needed to go on."""
 
     @abstractmethod
-    def advance(self, step: int, count: int) -> None:
-        """Do `count` steps from `step` on, and record what they give."""
+    def restore(self, checkpoints: Checkpoints) -> tuple[int, Notes]:
+        """Take up the state of the newest intact checkpoint."""
 
     @abstractmethod
     def figures(self) -> dict[str, float]:
@@ -58,15 +67,19 @@ class Work(ABC):
         """The same for people."""
 
     @abstractmethod
-    def state(self) -> Saved:
-        """All that is needed to go on."""
+    def finish(self) -> ExitCode:
+        """Write the results of a finished run; the code says whether they can be trusted."""
 
     @abstractmethod
-    def finish(self, directory: RunDirectory | None, console: Console) -> ExitCode:
-        """Write and show the results of a finished run; the code says whether they can be trusted."""
+    def show(self, console: Console) -> None:
+        """Show the results."""
 
-    def sinks(self, directory: RunDirectory, step: int) -> Sequence[Sink]:
-        """Sinks beside checkpoints and metrics, for a run that goes on after `step`."""
+    def create(self) -> None:
+        """Make what a new run records to."""
+        return
+
+    def sinks(self, step: int) -> Sequence[Sink]:
+        """Sinks beside checkpoints and metrics, for a run in a directory that goes on after `step`."""
         return ()
 
     def next_stop(self, step: int) -> int:
@@ -74,12 +87,27 @@ class Work(ABC):
         return self.total
 
     def inspect(self, step: int) -> None:
-        """Look after the run, between two chunks; what is found is for the verdict."""
+        """Look after the run, between two chunks."""
         return
 
     def verdict(self) -> UserError | None:
         """Why the run cannot go on; None while it can."""
         return None
+
+    def run(self, step: int, count: int) -> dict[str, Array]:
+        """Run the program. A chunk of nothing compiles it, unless an earlier run has."""
+        with self.devices.active():
+            self.carry, records = jax.block_until_ready(self.program(step, count))
+        return records
+
+    def advance(self, step: int, count: int) -> None:
+        """Do `count` steps from `step` on, and record what they give."""
+        started = time.perf_counter()
+        records = self.run(step, count)
+        seconds = time.perf_counter() - started
+        if self.directory is not None:
+            self.directory.require_still_there()
+        self.record(step, count, records, seconds)
 
 
 class ExecutionOptions(NamedTuple):
@@ -97,60 +125,58 @@ class ExecutionOptions(NamedTuple):
     check_every: float = 600.0
     #: called with steps done, all steps and figures for people, in place of anything that is shown
     progress: Callback | None = None
-
-    @property
-    def shows(self) -> bool:
-        """Whether anybody looks at the progress."""
-        return processes.is_first() and (not self.quiet or self.progress is not None)
+    #: whether results are shown at the end
+    results: bool = True
 
 
 PLAIN = ExecutionOptions()
 
 
 def execute(
-    work: Work,
-    directory: RunDirectory | None,
-    console: Console,
-    options: ExecutionOptions = PLAIN,
-    *,
-    resuming: bool = False,
-    chunk: int | None = None,
+    run: Run, place: Place | None, console: Console, options: ExecutionOptions = PLAIN, *, chunk: int | None = None
 ) -> ExitCode:
     """Run to the end or to an interruption; either way everything is recorded afterwards."""
-    shown = Console(quiet=True) if options.quiet or not processes.is_first() else console
-    with watch_signals(options.time_limit) as interruption, ExitStack() as stack:
-        step, sinks = 0, list[Sink]()
-        if directory is None:
-            work.create(None)
-        else:
-            step, sinks = _open(work, directory, shown, resuming=resuming)
-            for sink in sinks:
-                stack.callback(sink.close)
-        if options.shows:
-            display = Display(console, work.title, work.total, callback=options.progress)
-            stack.enter_context(display.running(step))
-            sinks.append(display)
-        if step < work.total and (processes.several() or not interruption):
-            work.compile()
-        step, code = drive(work, step, sinks, interruption, chunk=chunk)
-    if (reason := work.verdict()) is not None:
-        raise reason
-    if step < work.total:
-        again = "" if directory is None else f"; go on with\n  dlhmc resume {shlex.quote(str(directory.path))}"
-        saved = "" if directory is None else ", all saved"
-        shown.out(f"stopped after {step} of {work.total} {work.unit}{saved}{again}", highlight=False)
-        return code
-    processes.barrier("finished")  # all histories are written
-    return work.finish(directory, shown) if processes.is_first() else ExitCode.OK
-
-
-def _open(work: Work, directory: RunDirectory, console: Console, *, resuming: bool) -> tuple[int, list[Sink]]:
-    """The step from which a run goes on, and its files."""
     first = processes.is_first()
+    screen = Console(quiet=True) if options.quiet or not first else console
+    with ExitStack() as outer:
+        if place is not None:
+            run.directory = outer.enter_context(run_directory(run.kind, place, run.checksum))
+        with watch_signals(options.time_limit) as interruption, ExitStack() as inner:
+            step, checkpoints, sinks = _open(run, screen, resuming=place is not None and place.resuming)
+            for sink in sinks:
+                inner.callback(sink.close)
+            if first and (options.progress is not None or not options.quiet):
+                display = Display(console, run.title, run.total, callback=options.progress)
+                sinks.append(inner.enter_context(display.running(step)))
+            if step < run.total and (processes.several() or not interruption):
+                run.run(0, 0)
+            step, code = drive(run, step, checkpoints, sinks, interruption, chunk=chunk)
+        if (reason := run.verdict()) is not None:
+            raise reason
+        if step < run.total:
+            path = None if run.directory is None else shlex.quote(str(run.directory.path))
+            again = "" if path is None else f", all saved; go on with\n  dlhmc resume {path}"
+            screen.out(f"stopped after {step} of {run.total} {run.unit}{again}", highlight=False)
+            return code
+        processes.barrier("finished")  # all histories are written
+        if first:
+            code = run.finish()
+            if options.results:
+                run.show(screen)
+        return code
+
+
+def _open(run: Run, console: Console, *, resuming: bool) -> tuple[int, Checkpoints | None, list[Sink]]:
+    """The step from which a run goes on, and its files."""
+    directory, first = run.directory, processes.is_first()
+    if directory is None:
+        run.create()
+        return 0, None, []
+    step = 0
     if resuming and not directory.never_began():
-        _require_checkpoints(directory.checkpoints)
+        Checkpoints(directory.checkpoints, read_only=True)  # refuses before anything is written
         checkpoints = Checkpoints(directory.checkpoints)
-        step = work.resume(directory, checkpoints)
+        step, _ = run.restore(checkpoints)
         if first:
             metrics.cut(directory.metrics, step)
         for problem in checkpoints.passed_over:
@@ -159,38 +185,10 @@ def _open(work: Work, directory: RunDirectory, console: Console, *, resuming: bo
     else:
         if first:
             directory.clear()
-        work.create(directory)
-        step, checkpoints = 0, Checkpoints(directory.checkpoints)
-        checkpoints.save(0, work.state())
-    files: list[Sink] = [metrics.MetricsFile(directory.metrics), *work.sinks(directory, step)] if first else []
-    return step, [_StillThere(directory), checkpoints, *files]
-
-
-def _require_checkpoints(path: Path) -> None:
-    """Before anything is written there."""
-    Checkpoints(path, read_only=True)
-
-
-class _StillThere(Sink):
-    """Refuses to go on without the directory."""
-
-    saves = True
-
-    def __init__(self, directory: RunDirectory) -> None:
-        self._directory = directory
-
-    def report(self, step: int, figures: Any, words: str) -> None:
-        """Before anything is written."""
-        self._directory.require_still_there()
-
-    def save(self, step: int, state: Saved) -> None:
-        """Before anything is saved."""
-        self._directory.require_still_there()
-
-
-def adapted(length: int, wanted: float) -> int:
-    """The length of the next chunk, which stays as it is while it is about right."""
-    return length if 1 / _CHANGE_OF_LENGTH < wanted / length < _CHANGE_OF_LENGTH else max(1, round(wanted))
+        run.create()
+        checkpoints = Checkpoints(directory.checkpoints)
+        checkpoints.save(0, run.state())
+    return step, checkpoints, [metrics.MetricsFile(directory.metrics), *run.sinks(step)] if first else []
 
 
 def decide_together(code: ExitCode, length: int, *, save: bool) -> tuple[ExitCode, int, bool]:
@@ -204,43 +202,39 @@ def decide_together(code: ExitCode, length: int, *, save: bool) -> tuple[ExitCod
 
 
 def drive(
-    work: Work, step: int, sinks: Sequence[Sink], interruption: Interruption, *, chunk: int | None = None
+    run: Run,
+    step: int,
+    checkpoints: Checkpoints | None,
+    sinks: Sequence[Sink],
+    interruption: Interruption,
+    *,
+    chunk: int | None = None,
 ) -> tuple[int, ExitCode]:
     """Run from `step` until done or interrupted, save, and return the step reached and why it ended."""
-    length = min(work.capacity, chunk or _FIRST_CHUNK)
+    length = min(run.capacity, chunk or _FIRST_CHUNK)
     code = ExitCode.OK
-    keepers = [sink for sink in sinks if sink.saves]
-
-    def save() -> float:
-        """Save, and say when it is worth saving again."""
-        started = time.monotonic()
-        if keepers:
-            state = work.state()
-            for sink in keepers:
-                sink.save(step, state)
-        ended = time.monotonic()
-        return ended + (ended - started) / _TIME_FOR_CHECKPOINTS
-
-    due = time.monotonic() + _SECONDS_PER_CHUNK
-    while step < work.total and work.verdict() is None:
-        is_due = chunk is not None or time.monotonic() > due
+    save_after = time.monotonic() + _SECONDS_PER_CHUNK
+    while step < run.total and run.verdict() is None:
+        is_due = chunk is not None or time.monotonic() > save_after
         code, length, is_due = decide_together(interruption.exit_code, length, save=is_due)
-        if is_due:
-            due = save()
+        if is_due and checkpoints is not None:
+            started = time.monotonic()
+            checkpoints.save(step, run.state())
+            save_after = time.monotonic() + (time.monotonic() - started) / _TIME_FOR_CHECKPOINTS
         if code != ExitCode.OK:
             break
-        count = min(length, work.next_stop(step) - step)
+        count = min(length, run.next_stop(step) - step)
         started = time.perf_counter()
-        work.advance(step, count)
+        run.advance(step, count)
         rate = count / (time.perf_counter() - started)
         step += count
-        work.inspect(step)
+        run.inspect(step)
         if sinks:
-            figures = {"steps_per_second": rate} | work.figures()
-            words = f"{work.words()}  {float(f'{rate:.3g}'):g}/s"
+            figures, words = {"steps_per_second": rate} | run.figures(), f"{run.words()}  {float(f'{rate:.3g}'):g}/s"
             for sink in sinks:
                 sink.report(step, figures, words)
         if chunk is None:
-            length = adapted(length, min(work.capacity, rate * _SECONDS_PER_CHUNK))
-    save()
+            length = min(run.capacity, max(1, round(rate * _SECONDS_PER_CHUNK)))
+    if checkpoints is not None:
+        checkpoints.save(step, run.state())
     return step, code

@@ -172,8 +172,8 @@ class History:
         axes = {"chain": np.arange(data.sizes["chain"]), "trajectory": np.arange(1, rows + 1)}
         data = data.assign_coords(axes)
         for name, array in data.items():
-            if "trajectory" in array.dims:
-                data[name] = label(str(name), array.transpose("chain", "trajectory", ...))
+            ordered = array.transpose("chain", "trajectory", ...) if "trajectory" in array.dims else array
+            data[name] = label(str(name), ordered)
         data["trajectory"].attrs["long_name"] = "trajectories after the warm-up"
         return data
 

@@ -3,9 +3,8 @@
 import math
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -17,18 +16,6 @@ from dlhmc.targets import Target
 
 _TRIALS = 3
 _UNITS = {"TB": 1e12, "GB": 1e9, "MB": 1e6}
-
-
-class Needs(NamedTuple):
-    """Memory in bytes and time in seconds."""
-
-    fields: int
-    momenta: int
-    #: working memory of the compiled program and what it returns
-    program: int
-    compilation: float
-    #: of one step of all chains; None where there is not enough memory to try
-    step: float | None
 
 
 def is_exhausted(error: Exception) -> bool:
@@ -69,37 +56,36 @@ def of_fields(target: Target, chains: int) -> tuple[int, int]:
 def require_room(target: Target, chains: int) -> None:
     """Refuse a run whose configurations, proposals and momenta alone are more than all devices can hold."""
     fields, momenta = of_fields(target, chains)
-    _require(2 * fields + momenta, len(jax.devices()))
-
-
-def find_needs(target: Target, chains: int, compiled: Callable[[], Any], run: Callable[[Any], object]) -> Needs:
-    """Compile a program and, if there is room, run one step of it some times."""
-    started = time.perf_counter()
-    program = compiled()
-    compilation, needed = time.perf_counter() - started, _working_memory(program)
-    room, step = available(), None
-    if room is None or needed < room:
-        step = min(_timed(lambda: run(program)) for _ in range(_TRIALS))
-    return Needs(*of_fields(target, chains), needed, compilation, step)
-
-
-def show_needs(needs: Needs, more: dict[str, str], steps: int, unit: str, console: Console) -> None:
-    """Memory line by line with `more`, and the time of that many steps."""
-    room = available()
-    total = needs.fields + needs.program
-    lines = {
-        "fields": in_bytes(needs.fields),
-        "momenta": in_bytes(needs.momenta),
-        "compiled program": f"{in_bytes(needs.program)}, momenta and records of a chunk included",
-        "memory": in_bytes(total) + ("" if room is None else f" of {in_bytes(room)} that are free"),
-        **more,
-    }
-    if needs.step is None:
-        lines["time"] = "unknown, for lack of memory: take fewer chains or a smaller target"
-    else:
-        lines["time"] = (
-            f"{needs.compilation:.0f} s to compile, {format_duration(needs.step * steps)} for {steps:,} {unit}"
+    needed, room = 2 * fields + momenta, available()
+    if room is not None and needed > room * len(jax.devices()):
+        raise UserError(
+            f"This run needs about {in_bytes(needed)} of memory, and {in_bytes(room * len(jax.devices()))} are free: "
+            f"take fewer {Setting('chains')} or a smaller target."
         )
+
+
+def show_needs(
+    target: Target,
+    chains: int,
+    run: Callable[[int], object],
+    steps: int,
+    unit: str,
+    more: Mapping[str, str],
+    console: Console,
+) -> None:
+    """Memory line by line with `more`, and the time of that many steps; `run` does as many as it is told."""
+    fields, momenta = of_fields(target, chains)
+    room = available()
+    free = "" if room is None else f" of {in_bytes(room)} that are free"
+    compiled = _timed(run, 0)
+    step = min(_timed(run, 1) for _ in range(_TRIALS))
+    lines = {
+        "fields": in_bytes(fields),
+        "momenta": in_bytes(momenta),
+        "memory": f"{in_bytes(2 * fields + momenta)} and what the program needs{free}",
+        **more,
+        "time": f"{compiled:.0f} s to compile, {format_duration(step * steps)} for {steps:,} {unit}",
+    }
     for name, text in lines.items():
         console.print(f"{name:>20}   {text}", markup=False, highlight=False, soft_wrap=True)
 
@@ -114,23 +100,7 @@ def in_bytes(number: float) -> str:
     return f"{value:.0f} {unit}" if value >= 100 else f"{value:.2g} {unit}"
 
 
-def _timed(step: Callable[[], object]) -> float:
+def _timed(run: Callable[[int], object], steps: int) -> float:
     started = time.perf_counter()
-    jax.block_until_ready(step())
+    jax.block_until_ready(run(steps))
     return time.perf_counter() - started
-
-
-def _working_memory(program: Any) -> int:
-    analysis = program.compiled.memory_analysis()
-    if analysis is None:  # not every platform tells
-        return 0
-    return int(analysis.temp_size_in_bytes + analysis.output_size_in_bytes - analysis.alias_size_in_bytes)
-
-
-def _require(needed: int, devices: int = 1) -> None:
-    room = available()
-    if room is not None and needed > room * devices:
-        raise UserError(
-            f"This run needs about {in_bytes(needed)} of memory, and {in_bytes(room * devices)} are free: take fewer "
-            f"{Setting('chains')} or a smaller target."
-        )

@@ -7,7 +7,6 @@ import math
 import time
 import types
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple, NotRequired, TypedDict, cast
 
@@ -26,24 +25,16 @@ from dlhmc.run.checkpoint import Checkpoints, Notes
 from dlhmc.run.configurations import Given
 from dlhmc.run.describe import checksum, describe_kernel
 from dlhmc.run.devices import Devices, own_part
-from dlhmc.run.directory import (
-    Place,
-    RunDirectory,
-    open_run,
-    require_newest,
-    run_directory,
-    versions,
-    write_json,
-)
-from dlhmc.run.driver import PLAIN, ExecutionOptions, Work, execute
+from dlhmc.run.directory import Place, RunDirectory, open_run, require_newest, versions, write_json
+from dlhmc.run.driver import PLAIN, ExecutionOptions, Run, execute
 from dlhmc.run.engine import TARGET_ONLY, Carry, Measurements, Schedule, advance, begin
 from dlhmc.run.history import History
 from dlhmc.run.monitor import Monitor
-from dlhmc.run.needs import find_needs, in_bytes, require_room, show_needs
+from dlhmc.run.needs import in_bytes, of_fields, require_room, show_needs
 from dlhmc.run.precision import TOLERANCE, Precision, check_precision
 from dlhmc.run.samples import Samples
 from dlhmc.run.settings import SampleAmounts
-from dlhmc.run.show import show, show_alarms
+from dlhmc.run.show import show
 from dlhmc.run.sink import Saved
 from dlhmc.run.summary import Quantities
 from dlhmc.settings import build, converted
@@ -117,22 +108,10 @@ def sample(
     place: Place | None,
     console: Console,
     options: ExecutionOptions = PLAIN,
-    *,
-    show_results: bool = True,
 ) -> tuple["Sampling", ExitCode]:
-    """Run in the precision that JAX is set to; without a place everything stays in memory.
-
-    The table of results is shown, or not, and the work is returned.
-    """
-    if sampler.tune:
-        amounts.require_warmup()
-    # Before anything is written: the chains may not be shared, or not fit.
-    devices, carry = prepare(sampler, amounts, options)
-    work = Sampling(sampler, amounts, devices, carry, options, show_results=show_results)
-    opened = nullcontext() if place is None else run_directory("sample", place, checksum(sampler.kernel))
-    resuming = place is not None and place.resuming
-    with opened as directory:
-        return work, execute(work, directory, console, options, resuming=resuming, chunk=amounts.chunk)
+    """Run in the precision that JAX is set to; without a place everything stays in memory. The run is returned."""
+    run = Sampling(sampler, amounts, options)
+    return run, execute(run, place, console, options, chunk=amounts.chunk)
 
 
 def prepare(sampler: Sampler, amounts: SampleAmounts, options: ExecutionOptions = PLAIN) -> tuple[Devices, Carry]:
@@ -151,12 +130,11 @@ def prepare(sampler: Sampler, amounts: SampleAmounts, options: ExecutionOptions 
 
 def estimate(sampler: Sampler, amounts: SampleAmounts, console: Console) -> None:
     """Print what a run would take: memory, disk, and time from a measured trajectory."""
-    work = Sampling(sampler, amounts, *prepare(sampler, amounts))
-    needs = find_needs(sampler.target, amounts.chains, work.program, lambda program: program(*work.arguments(0, 1)))
-    kept = amounts.keep_configurations * needs.fields
-    history = amounts.trajectories * sum(row.nbytes for row in work.rows().values())
+    run = Sampling(sampler, amounts)
+    kept = amounts.keep_configurations * of_fields(sampler.target, amounts.chains)[0]
+    history = amounts.trajectories * sum(row.nbytes for row in run.rows().values())
     more = {"disk": f"at most {in_bytes(history + kept)} of history, before compression"}
-    show_needs(needs, more, amounts.warmup + amounts.trajectories, "trajectories", console)
+    show_needs(sampler.target, amounts.chains, lambda n: run.run(0, n), run.total, run.unit, more, console)
 
 
 def show_results(path: Path, console: Console) -> dict[str, Any]:
@@ -167,7 +145,7 @@ def show_results(path: Path, console: Console) -> dict[str, Any]:
         console.out(text, style="red", highlight=False)
     summary = found.summary()
     show(summary, console)
-    if (rows := found.data.sizes["trajectory"]) < wanted:
+    if (rows := summary["trajectories"]) < wanted:
         console.print(f"not finished: {rows} of {wanted} trajectories")
     return summary | {"warnings": summary["warnings"] + lost}
 
@@ -190,9 +168,9 @@ def open_samples(path: Path) -> tuple[Samples, int, list[str]]:
     rows = step - amounts.warmup
     if rows < 1:
         raise UserError(f"{path} has no measurements yet: go on with 'dlhmc resume {path}'.")
-    found = _samples(history, rows, notes["seconds"], _precision_of(notes), notes.get("step_size"))
     total = amounts.warmup + amounts.trajectories
-    return found, amounts.trajectories, checkpoints.passed_over or directory.what_is_lost(step, total)
+    problems = checkpoints.passed_over or directory.what_is_lost(step, total)
+    return _samples(history, rows, notes), amounts.trajectories, problems
 
 
 def load_samples(path: Path) -> Samples:
@@ -202,15 +180,9 @@ def load_samples(path: Path) -> Samples:
     return Samples(found.data.load())
 
 
-def _samples(
-    history: History, rows: int, seconds: float, precision: Precision | None, step_size: float | None
-) -> Samples:
-    about: dict[str, Any] = {"seconds": seconds}
-    if precision is not None:
-        about["precision"] = json.dumps(dataclasses.asdict(precision))
-    if step_size is not None:
-        about["step_size"] = step_size
-    return Samples(history.dataset(rows).assign_attrs(about))
+def _samples(history: History, rows: int, notes: Notes) -> Samples:
+    about = {name: notes[name] for name in ("seconds", "step_size") if name in notes}
+    return Samples(history.dataset(rows).assign_attrs(about, precision=json.dumps(notes["precision"])))
 
 
 def _require_history(amounts: SampleAmounts, history: History, step: int, notes: Notes) -> None:
@@ -220,83 +192,52 @@ def _require_history(amounts: SampleAmounts, history: History, step: int, notes:
     history.verify(amounts.chains, max(0, step - amounts.warmup), kept)
 
 
-def _precision_of(notes: Notes) -> Precision | None:
-    known = notes["precision"]
-    return None if known is None else converted(known, Precision, "What a checkpoint notes")
-
-
 def _kept_after(amounts: SampleAmounts) -> list[int]:
     """A configuration is kept after these trajectories (warm-up included): evenly spaced, the last one among them."""
     kept = amounts.keep_configurations
     return [amounts.warmup + math.ceil((i + 1) * amounts.trajectories / kept) for i in range(kept)]
 
 
-def examine(sampler: Sampler, carry: Carry, seed: int, step: int) -> Precision | None:
-    """The rounding errors of a run where it is now; None for a kernel that makes no trajectories."""
-    kernel = sampler.kernel
-    if sampler.tune:
-        kernel = kernel.with_step_size(np.exp(np.asarray(carry.tuner.log_average)))
-    return check_precision(kernel, processes.whole(carry.state.x), seed, step)
-
-
-def too_imprecise(precision: Precision, kernel: Kernel, *, double: bool) -> UserError:
-    """What to do about rounding errors that are too large."""
-    remedy = f"a smaller {Setting('step_size')} or fewer {Setting('leapfrog_steps')}"
-    if kernel.tunable_step_size() is None:
-        remedy = "another model"
-    if not double:
-        remedy = f"{Setting('float64')}, {remedy}"
-    what = f"Rounding errors are too large for exact sampling, {precision}, with a limit of {TOLERANCE:g}"
-    return UserError(f"{what}: start anew with {remedy}.")
-
-
 def check_run(
     sampler: Sampler, amounts: SampleAmounts, directory: RunDirectory, console: Console
 ) -> tuple[ExitCode, dict[str, Any]]:
     """The rounding errors of a run, finished or not, at its last checkpoint."""
-    _, carry = prepare(sampler, amounts)
-    step, carry, _ = Checkpoints(directory.checkpoints, read_only=True).restore(lambda _: carry)
-    found = examine(sampler, carry, amounts.seed, step)
-    if found is None:
+    run = Sampling(sampler, amounts)
+    step, run.carry, _ = Checkpoints(directory.checkpoints, read_only=True).restore(lambda _: run.carry)
+    run.check(step)
+    if run.precision is None:
         console.print("the kernel makes no trajectories: there is nothing to check", highlight=False)
         return ExitCode.OK, {}
-    if not found.fine:
-        problem = too_imprecise(found, sampler.kernel, double=amounts.float64).on_command_line()
-        console.out(problem, style="red", highlight=False)
-        return ExitCode.WRONG, dataclasses.asdict(found)
-    console.out(f"rounding errors are small: {found}", highlight=False)
-    return ExitCode.OK, dataclasses.asdict(found)
+    if (problem := run.verdict()) is not None:
+        console.out(problem.on_command_line(), style="red", highlight=False)
+        return ExitCode.WRONG, dataclasses.asdict(run.precision)
+    console.out(f"rounding errors are small: {run.precision}", highlight=False)
+    return ExitCode.OK, dataclasses.asdict(run.precision)
 
 
-class Sampling(Work):
+class Sampling(Run):
     """Trajectories of all chains: first the warm-up, then those that are measured."""
 
-    unit = "trajectories"
+    kind, unit = "sample", "trajectories"
     history: History
+    carry: Carry
 
-    def __init__(
-        self,
-        sampler: Sampler,
-        amounts: SampleAmounts,
-        devices: Devices,
-        carry: Carry,
-        options: ExecutionOptions = PLAIN,
-        *,
-        show_results: bool = True,
-    ) -> None:
-        self.sampler = sampler
+    def __init__(self, sampler: Sampler, amounts: SampleAmounts, options: ExecutionOptions = PLAIN) -> None:
+        if sampler.tune:
+            amounts.require_warmup()
+        # Before anything is written: the chains may not be shared, or not fit.
+        self.devices, self.carry = prepare(sampler, amounts, options)
+        self.sampler, self._amounts = sampler, amounts
         self._kernel = on_host(sampler.kernel)
-        self._amounts = amounts
-        self.carry = carry
-        self._show_results = show_results
         self.title = str(sampler.kernel.describe()["kernel"])
         self.total = amounts.warmup + amounts.trajectories
-        self._observables = eqx.filter_eval_shape(sampler.target.observables, carry.state.x)
-        own = eqx.filter_eval_shape(sampler.measured.always.evaluate, carry.state.x)
-        largest = max(math.prod(record.shape) for record in jax.tree.leaves((self._observables, own, carry.held)))
+        self.checksum = checksum(sampler.kernel)
+        self._observables = eqx.filter_eval_shape(sampler.target.observables, self.carry.state.x)
+        own = eqx.filter_eval_shape(sampler.measured.always.evaluate, self.carry.state.x)
+        measured = self._observables | own | self.carry.held
+        largest = max(math.prod(record.shape) for record in measured.values())
         # Whatever the length of the run and its chunks: others find their program compiled.
         self.capacity = max(1, min(_CAPACITY, _BUFFER_NUMBERS // max(amounts.chains, largest)))
-        self._devices = devices
         self._schedule = Schedule(
             integer(amounts.seed, np.uint32),
             integer(amounts.warmup),
@@ -307,107 +248,80 @@ class Sampling(Work):
         self.seconds = 0.0
         #: trajectories in the history
         self.measured = 0
-        self._monitor: Monitor | None = Monitor(sampler.target) if options.shows else None
-        self._directory: RunDirectory | None = None
+        self._monitor = Monitor(sampler.target, {name for name, record in measured.items() if len(record.shape) == 1})
+        self._is_watched = not options.quiet or options.progress is not None
         self._kept_after = _kept_after(amounts)
-        self._check_every = options.check_every
-        self._last_check = time.monotonic()
-        self._precision: Precision | None = None
+        self._check_every, self._last_check = options.check_every, time.monotonic()
+        self.precision: Precision | None = None
+        self._summary: dict[str, Any] | None = None
 
-    def create(self, directory: RunDirectory | None) -> None:
+    def program(self, step: int, count: int) -> tuple[Carry, dict[str, jax.Array]]:
+        """Trajectories."""
+        numbers = (integer(step), integer(count), self.capacity)
+        sampler = self.sampler
+        return advance(self._kernel, self._schedule, self.carry, *numbers, sampler.tune, sampler.measured)
+
+    def rows(self) -> dict[str, NDArray[Any]]:
+        """A row of each record, for its shape and dtype."""
+        with self.devices.active():
+            _, shapes = eqx.filter_eval_shape(self.program, 0, 0)
+        return {name: np.zeros(s.shape[1:], s.dtype) for name, s in shapes.items()}
+
+    def create(self) -> None:
         """The empty history of a new run."""
-        amounts = self._amounts
-        kept = [step - amounts.warmup for step in self._kept_after]
-        parts = (amounts.trajectories, self.rows(), kept, self.carry.state.x, self._attributes())
-        if directory is None:
-            self.history = History.create(None, *parts)
-            return
-        self._keep_in(directory)
-        if processes.is_first():
-            self.history = History.create(directory.history, *parts)
+        amounts, path = self._amounts, None if self.directory is None else self.directory.history
+        if path is None or processes.is_first():
+            rows, kept = self.rows(), [step - amounts.warmup for step in self._kept_after]
+            about = self._describe(rows)
+            self.history = History.create(path, amounts.trajectories, rows, kept, self.carry.state.x, about)
         processes.barrier("history")
-        if not processes.is_first():
-            self.history = History.open(directory.history)
+        if path is not None:
+            self.history = History.open(path)
 
-    def _keep_in(self, directory: RunDirectory) -> None:
-        self._directory = directory
-        self._monitor = Monitor(self.sampler.target)  # for the metrics
-
-    def resume(self, directory: RunDirectory, checkpoints: Checkpoints) -> int:
-        """Take up the newest checkpoint that is intact and whose measurements are."""
-        self._keep_in(directory)
-        amounts, history = self._amounts, History.open(directory.history)
-        step, self.carry, notes = checkpoints.restore(
-            lambda _: self.carry, functools.partial(_require_history, amounts, history)
-        )
+    def restore(self, checkpoints: Checkpoints) -> tuple[int, Notes]:
+        """The newest checkpoint that is intact and whose measurements are."""
+        if self.directory is None:
+            raise TypeError("no directory")
+        amounts, history = self._amounts, History.open(self.directory.history)
+        intact = functools.partial(_require_history, amounts, history)
+        step, self.carry, notes = checkpoints.restore(lambda _: self.carry, intact)
         self.seconds, self.measured = notes["seconds"], max(0, step - amounts.warmup)
-        self._precision = _precision_of(notes)
+        self.precision = None if notes["precision"] is None else Precision(**notes["precision"])
         if processes.is_first():
             history.forget_after(self.measured)
             history.extend(amounts.trajectories, [after - amounts.warmup for after in self._kept_after])
         processes.barrier("extended")
-        self.history = History.open(directory.history)
-        return step
+        self.history = History.open(self.directory.history)
+        return step, notes
 
-    def _attributes(self) -> dict[str, Any]:
+    def _describe(self, rows: Mapping[str, Any]) -> dict[str, Any]:
         """All that one needs to read the history without the program that made it."""
-        kernel, amounts, measured = self.sampler.kernel, self._amounts, self.sampler.measured
+        sampler, amounts, own = self.sampler, self._amounts, self.sampler.measured.always
         occasional = [name for name in self.carry.held if name not in TEMPERATURE]
-        diagnostics = self.rows().keys() - {*self._observables, *measured.always, *occasional}
-        what = describe_kernel(kernel, self.sampler.what)
-        return what | {
-            "leapfrog_steps": kernel.leapfrog_steps,
-            "start": self.sampler.starts_from(amounts),
+        return describe_kernel(sampler.kernel, sampler.what) | {
+            "leapfrog_steps": sampler.kernel.leapfrog_steps,
+            "start": sampler.starts_from(amounts),
             "warmup": amounts.warmup,
             "seed": amounts.seed,
-            "quantities": Quantities.of(self.sampler.target, measured.always, occasional).to_json(),
+            "quantities": Quantities.of(sampler.target, own, occasional).to_json(),
             "temperature_every": amounts.temperature_every,
-            "notes": json.dumps(dict(self.sampler.notes)),
-            "diagnostics": json.dumps(sorted(diagnostics)),
+            "notes": json.dumps(dict(sampler.notes)),
+            "diagnostics": json.dumps(sorted(rows.keys() - {*self._observables, *own, *occasional})),
             "versions": json.dumps(versions()),
         }
 
-    def rows(self) -> dict[str, NDArray[Any]]:
-        """A row of each record, for its shape and dtype."""
-        with self._devices.active():
-            _, shapes = eqx.filter_eval_shape(advance, *self.arguments(0, 0))
-        return {name: np.zeros(s.shape[1:], s.dtype) for name, s in shapes.items()}
-
-    def program(self) -> Any:
-        """The compiled chunk."""
-        with self._devices.active():
-            return advance.lower(*self.arguments(0, 0)).compile()  # type: ignore[attr-defined]
-
-    def compile(self) -> None:
-        """Compile before the clock starts, unless an earlier run has: a chunk of nothing."""
-        self._run(0, 0)
-
-    def _run(self, step: int, count: int) -> dict[str, jax.Array]:
-        with self._devices.active():
-            self.carry, buffers = jax.block_until_ready(advance(*self.arguments(step, count)))
-        return buffers
-
-    def arguments(self, step: int, count: int) -> tuple[Any, ...]:
-        """Of the compiled chunk."""
-        numbers = (integer(step), integer(count), self.capacity)
-        return (self._kernel, self._schedule, self.carry, *numbers, self.sampler.tune, self.sampler.measured)
-
-    def advance(self, step: int, count: int) -> None:
-        """Run trajectories; those after the warm-up go to the history."""
-        started = time.perf_counter()
-        buffers = self._run(step, count)
-        elapsed = time.perf_counter() - started
-        skipped = min(max(0, self._amounts.warmup - step), count)
-        if skipped == count:
+    def record(self, step: int, count: int, records: dict[str, jax.Array], seconds: float) -> None:
+        """Those after the warm-up go to the history."""
+        warmup = self._amounts.warmup
+        measured = slice(min(max(0, warmup - step), count), count)
+        if measured.start == count:
             return
-        if self._directory is not None:
-            self._directory.require_still_there()
-        self.history.write(step + skipped - self._amounts.warmup, buffers, slice(skipped, count))
-        if self._monitor is not None:
+        self.history.write(step + measured.start - warmup, records, measured)
+        if self._is_watched or self.directory is not None:
             # Of several processes each sees its own chains only.
-            self._monitor.add({name: own_part(buffer)[skipped:count] for name, buffer in buffers.items()})
-        self.seconds += elapsed * (count - skipped) / count
-        self.measured = step + count - self._amounts.warmup
+            self._monitor.add({name: own_part(buffer)[measured] for name, buffer in records.items()})
+        self.seconds += seconds * (count - measured.start) / count
+        self.measured = step + count - warmup
         if step + count in self._kept_after:
             self.history.write_configuration(self._kept_after.index(step + count), self.carry.state.x)
 
@@ -415,18 +329,31 @@ class Sampling(Work):
         """Check the rounding errors now and then, once the step size is known; it compiles two functions more."""
         due = time.monotonic() - self._last_check >= self._check_every
         # Of several processes the first one's clock counts; all of them then check the same chains.
-        if step < self._amounts.warmup or not processes.gathered((due,))[0][0]:
-            return
-        found = examine(self.sampler, self.carry, self._amounts.seed, step)
-        if found is not None:
-            self._precision = found.worst(self._precision)
-        self._last_check = time.monotonic()
+        if step >= self._amounts.warmup and processes.gathered((due,))[0][0]:
+            self.check(step)
+            self._last_check = time.monotonic()
+
+    def check(self, step: int) -> None:
+        """Find the rounding errors here; there are none of a kernel that makes no trajectories."""
+        kernel = self.sampler.kernel
+        if self.sampler.tune:
+            kernel = kernel.with_step_size(np.exp(np.asarray(self.carry.tuner.log_average)))
+        found = check_precision(kernel, processes.whole(self.carry.state.x), self._amounts.seed, step)
+        self.precision = self.precision if found is None else found.worst(self.precision)
 
     def verdict(self) -> UserError | None:
         """Why the samples cannot be trusted, where that is known."""
-        if self._precision is None or self._precision.fine:
+        if self.precision is None or self.precision.fine:
             return None
-        return too_imprecise(self._precision, self.sampler.kernel, double=self._amounts.float64)
+        remedy = f"a smaller {Setting('step_size')} or fewer {Setting('leapfrog_steps')}"
+        if self.step_size is None:
+            remedy = "another model"
+        if not self._amounts.float64:
+            remedy = f"{Setting('float64')}, {remedy}"
+        return UserError(
+            f"Rounding errors are too large for exact sampling, {self.precision}, with a limit of {TOLERANCE:g}: "
+            f"start anew with {remedy}."
+        )
 
     def next_stop(self, step: int) -> int:
         """The next trajectory after which a configuration is kept, or the last one."""
@@ -443,45 +370,44 @@ class Sampling(Work):
     @property
     def so_far(self) -> Samples:
         """What has been measured."""
-        return _samples(self.history, self.measured, self.seconds, self._precision, self.step_size)
+        return _samples(self.history, self.measured, self.state()[1])
 
     def figures(self) -> dict[str, float]:
         """Figures of the run so far."""
-        figures = {} if self._monitor is None else self._monitor.metrics()
+        figures = self._monitor.metrics()
         if self.sampler.tune and self.step_size is not None:
             figures["step_size"] = self.step_size
-        if self._precision is not None:
-            figures["irreversibility"] = self._precision.irreversibility
-            if self._precision.acceptance_error is not None:
-                figures["acceptance_error"] = self._precision.acceptance_error
+        if self.precision is not None:
+            figures["irreversibility"] = self.precision.irreversibility
+            if self.precision.acceptance_error is not None:
+                figures["acceptance_error"] = self.precision.acceptance_error
         return figures
 
     def words(self) -> str:
         """The same for people."""
-        return "" if self._monitor is None else self._monitor.status_line()
+        return self._monitor.status_line()
 
     def state(self) -> Saved:
         """Chains, tuner, the time used, rounding errors."""
-        precision = None if self._precision is None else dataclasses.asdict(self._precision)
-        step_size = {} if self.step_size is None else {"step_size": self.step_size}
-        return self.carry, {"seconds": self.seconds, "precision": precision} | step_size
+        precision = None if self.precision is None else dataclasses.asdict(self.precision)
+        notes = {"seconds": self.seconds, "precision": precision, "step_size": self.step_size}
+        return self.carry, {name: note for name, note in notes.items() if name != "step_size" or note is not None}
 
-    def finish(self, directory: RunDirectory | None, console: Console) -> ExitCode:
-        """Show the table, and write it to summary.json."""
-        if directory is None and not self._show_results:  # whoever wants to know more asks for it
+    def finish(self) -> ExitCode:
+        """Write the summary; in memory, whoever wants it asks for it."""
+        if self.directory is None:
             alarms = self.so_far.histories.alarms()
-            show_alarms({"alarms": alarms}, console)
-            return ExitCode.ALARM if alarms else ExitCode.OK
-        summary = self.so_far.summary()
-        if directory is not None:
-            write_json(directory.summary, summary)
-        if self.step_size is not None and self._show_results:
+        else:
+            self._summary = self.so_far.summary()
+            write_json(self.directory.summary, self._summary)
+            alarms = self._summary["alarms"]
+        return ExitCode.ALARM if alarms else ExitCode.OK
+
+    def show(self, console: Console) -> None:
+        """The table."""
+        if self.step_size is not None:
             tuned = " (tuned)" if self.sampler.tune else ""
             console.print(f"step size {self.step_size:.4g}{tuned}", highlight=False)
-        if self._show_results:
-            show(summary, console)
-        else:
-            show_alarms(summary, console)
-        if directory is not None and self._show_results:
-            console.out(f"written to {directory.path}", highlight=False)
-        return ExitCode.ALARM if summary["alarms"] else ExitCode.OK
+        show(self._summary or self.so_far.summary(), console)
+        if self.directory is not None:
+            console.out(f"written to {self.directory.path}", highlight=False)

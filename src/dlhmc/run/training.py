@@ -1,11 +1,9 @@
 """A training run from start to end: Algorithm 1 with progress, checkpoints and a model file."""
 
 import math
-import time
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from pathlib import Path
-from typing import Any, NamedTuple, NotRequired, TypedDict
+from typing import Any, NamedTuple, TypedDict
 
 import equinox as eqx
 import jax
@@ -16,8 +14,6 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from dlhmc.errors import ExitCode, Setting, UserError
-from dlhmc.geometry.contract import Field, real_dtype
-from dlhmc.kernels import DLHMC
 from dlhmc.layers import Trajectory
 from dlhmc.models import model
 from dlhmc.names import Start
@@ -28,10 +24,10 @@ from dlhmc.run import processes
 from dlhmc.run.checkpoint import Checkpoints, Notes
 from dlhmc.run.describe import checksum
 from dlhmc.run.devices import Devices
-from dlhmc.run.directory import Place, RunDirectory, open_run, read_json, run_directory, write_json
-from dlhmc.run.driver import PLAIN, ExecutionOptions, Work, execute
+from dlhmc.run.directory import Place, open_run, read_json, write_json
+from dlhmc.run.driver import PLAIN, ExecutionOptions, Run, execute
 from dlhmc.run.metrics import TensorBoard, WeightsAndBiases, require_loggers
-from dlhmc.run.needs import find_needs, require_room, show_needs
+from dlhmc.run.needs import require_room, show_needs
 from dlhmc.run.sampling import first_draws
 from dlhmc.run.settings import TrainAmounts, stage_ends
 from dlhmc.run.show import show_warnings
@@ -42,13 +38,8 @@ from dlhmc.targets.contract import ExactDraws
 from dlhmc.training import Algorithm, Inputs, LaterStage, TrainState, advance, placed
 
 _CAPACITY = 1024
-# Whoever leaves its sector this often has learned it; others are compared with where they began, in so many steps.
-_OFTEN, _COMPARED = 0.2, 50
 # Averages on the progress line are over about so many steps.
 _SHOWN = 200
-# Curves have a point at every step up to this one, then so many for each factor of ten.
-_EVERY_STEP = 100
-_POINTS_PER_DECADE = 64
 
 
 def train(
@@ -60,20 +51,15 @@ def train(
     console: Console,
     options: ExecutionOptions = PLAIN,
     *,
-    silent: bool = False,
     later: Sequence[LaterStage] = (),
 ) -> tuple["Training", ExitCode]:
-    """Train in the precision that JAX is set to, in this stage and later ones; the work is returned.
+    """Train in the precision that JAX is set to, in this stage and later ones; the run is returned.
 
-    `description` is what the model file will say of itself. Without a place everything stays in memory. A silent run
-    keeps its records for the one who called it, and prints nothing at its end.
+    `description` is what the model file will say of itself. Without a place everything stays in memory.
     """
     require_loggers(tensorboard=amounts.tensorboard, wandb=amounts.wandb)
-    work = Training(Stages(algorithm, trajectory, tuple(later), amounts, options), dict(description), silent=silent)
-    opened = nullcontext() if place is None else run_directory("train", place, checksum(algorithm.target))
-    resuming = place is not None and place.resuming
-    with opened as directory:
-        return work, execute(work, directory, console, options, resuming=resuming, chunk=amounts.chunk)
+    run = Training(Stages(algorithm, trajectory, tuple(later), amounts, options), dict(description))
+    return run, execute(run, place, console, options, chunk=amounts.chunk)
 
 
 def prepare(
@@ -120,16 +106,10 @@ def _begin(
 
 def estimate(algorithm: Algorithm, trajectory: Trajectory, amounts: TrainAmounts, console: Console) -> None:
     """Print what a run would take: parameters, memory, and time from a measured step."""
-    work = Training(Stages(algorithm, trajectory, (), amounts, PLAIN), {})
+    run = Training(Stages(algorithm, trajectory, (), amounts, PLAIN), {})
     leaves = jax.tree.leaves(eqx.filter(trajectory, eqx.is_inexact_array))
-
-    def step(program: Any) -> None:
-        work._program = program
-        work.advance(0, 1)
-
-    needs = find_needs(algorithm.target, amounts.chains, work.program, step)
     more = {"parameters": f"{sum(a.size for a in leaves):,}"}
-    show_needs(needs, more, amounts.total, "steps", console)
+    show_needs(algorithm.target, amounts.chains, lambda n: run.run(0, n), run.total, run.unit, more, console)
 
 
 def show_results(path: Path, console: Console) -> dict[str, Any]:
@@ -148,48 +128,15 @@ def show_results(path: Path, console: Console) -> dict[str, Any]:
     return results
 
 
-def curve_steps(first: int, last: int) -> list[tuple[int, int]]:
-    """Steps after `first` up to `last` at which curves have a point, each after the one before it.
-
-    Every step of the first hundred, then evenly spaced on a logarithmic scale.
-
-    >>> curve_steps(98, 112)
-    [(98, 99), (99, 100), (100, 104), (104, 107), (107, 111)]
-    """
-    found, before, power = [], min(first, _EVERY_STEP), 0
-    while before < last:
-        power += before >= _EVERY_STEP
-        at = before + 1 if before < _EVERY_STEP else round(_EVERY_STEP * 10 ** (power / _POINTS_PER_DECADE))
-        if first < at <= last:
-            found.append((before, at))
-        before = at
-    return found
-
-
-@eqx.filter_jit
-def _tunnelling(kernel: DLHMC, x: Field, seed: Array) -> Array:
-    """The fraction of trajectories that change the sector."""
-    sector: Any = kernel.target.known.sector
-
-    def step(index: Array, carried: tuple[Field, Array]) -> tuple[Field, Array]:
-        x, changes = carried
-        new, _ = kernel.step(rng.step_key(seed, rng.Purpose.BURN_IN, index), kernel.init(x))
-        before, after = (kernel.target.observables(y)[sector] for y in (x, new.x))
-        return new.x, changes + jnp.mean((before != after).astype(changes.dtype))
-
-    return jax.lax.fori_loop(0, _COMPARED, step, (x, jnp.zeros((), real_dtype(x))))[1] / _COMPARED
-
-
 class _Notes(TypedDict):
     """What a checkpoint notes about its step; others may be in it, too."""
 
     seconds: float
     nonfinite: int
-    recent: dict[str, list[float | None]]
-    #: what the curves of a report are made of
-    curve: NotRequired[list[dict[str, float]]]
+    #: figures of the last steps
+    figures: dict[str, float]
     #: all steps there were to be
-    steps: NotRequired[int]
+    steps: int
 
 
 class Stages(NamedTuple):
@@ -219,70 +166,60 @@ class Stages(NamedTuple):
         return next((stage for stage in range(len(self.later)) if step < self.end(stage)), len(self.later))
 
 
-class Training(Work):
+class Training(Run):
     """Steps of Algorithm 1."""
 
-    unit = "steps"
+    kind, unit = "train", "steps"
+    capacity = _CAPACITY
+    carry: TrainState
 
-    def __init__(self, stages: Stages, description: dict[str, Any], *, silent: bool = False) -> None:
+    def __init__(self, stages: Stages, description: dict[str, Any]) -> None:
         self._stages, self._amounts = stages, stages.amounts
         self._stage = 0
-        self._algorithm, self._devices, self.training = stages.begin(0, stages.trajectory)
+        self._algorithm, self.devices, self.carry = stages.begin(0, stages.trajectory)
         self._description = description
-        self._silent = silent
-        self._directory: RunDirectory | None = None
-        amounts = self._amounts
-        described = description.get("network") or {}
-        self.title = f"train {described.get('name', type(self.training.trajectory).__name__)}"
-        self.total = amounts.total
-        self.capacity = _CAPACITY
-        self._program: Any = advance
+        self.title = f"train {description.get('network', {}).get('name', type(self.carry.trajectory).__name__)}"
+        self.total = self._amounts.total
+        self.checksum = checksum(stages.algorithm.target)
         self.seconds = 0.0
         self.steps_done = 0
-        self._recent: dict[str, NDArray[Any]] = {}
-        #: of every step since the run was started or resumed, for those who called it from Python
+        #: of every step since the run was started or resumed
         self.records: list[dict[str, NDArray[Any]]] = []
         #: proposals that were not finite, since the first step
         self._nonfinite = 0
-        #: records at `curve_steps`, each an average since the one before
-        self._curve: list[dict[str, float]] = []
-        self._seed = integer(amounts.seed, np.uint32)
+        #: averages over the last steps
+        self._means: dict[str, float] = {}
 
-    def create(self, directory: RunDirectory | None) -> None:
-        """Nothing but the checkpoint."""
-        self._directory = directory
-
-    def resume(self, directory: RunDirectory, checkpoints: Checkpoints) -> int:
+    def restore(self, checkpoints: Checkpoints) -> tuple[int, Notes]:
         """Parameters, optimiser, chains, guard, good and best parameters."""
-        self._directory = directory
         step, arrays, notes = checkpoints.restore(self._like, self._check)
-        self.training = eqx.combine(arrays, eqx.filter(self.training, eqx.is_array, inverse=True))
+        self.carry = eqx.combine(arrays, eqx.filter(self.carry, eqx.is_array, inverse=True))
         self.seconds, self.steps_done, self._nonfinite = notes["seconds"], step, notes["nonfinite"]
-        self._curve = notes.get("curve", [])
-        # None becomes NaN.
-        self._recent = {name: np.asarray(rows, real_dtype(self.training.x)) for name, rows in notes["recent"].items()}
-        return step
+        self._means = notes["figures"]
+        return step, notes
 
     def _check(self, step: int, notes: Notes) -> None:
         """Stages that are over cannot become longer."""
         converted(notes, _Notes, "What a checkpoint notes")
-        if self._stages.later and notes.get("steps", self.total) != self.total:
+        if self._stages.later and notes["steps"] != self.total:
             raise UserError("a training in several stages has its steps: train on from its model instead")
 
-    def sinks(self, directory: RunDirectory, step: int) -> list[Sink]:
+    def sinks(self, step: int) -> list[Sink]:
         """TensorBoard and Weights & Biases, where they are asked for."""
-        found: list[Sink] = [TensorBoard(directory.tensorboard, step)] if self._amounts.tensorboard else []
-        return [*found, WeightsAndBiases(directory.path)] if self._amounts.wandb else found
+        if self.directory is None:
+            return []
+        found: list[Sink] = [TensorBoard(self.directory.tensorboard, step)] if self._amounts.tensorboard else []
+        return [*found, WeightsAndBiases(self.directory.path)] if self._amounts.wandb else found
 
     def _like(self, step: int) -> Any:
         """What a checkpoint of this step looks like."""
         for stage in range(self._stages.at(step) + 1):
             self._begin(stage)
-        return eqx.filter(self.training, eqx.is_array)
+        return eqx.filter(self.carry, eqx.is_array)
 
     def _begin(self, stage: int) -> None:
         self._stage = stage
-        self._algorithm, self._devices, self.training = self._stages.begin(stage, self.best)
+        self._algorithm, self.devices, self.carry = self._stages.begin(stage, self.best)
 
     def next_stop(self, step: int) -> int:
         """The end of the stage."""
@@ -290,75 +227,49 @@ class Training(Work):
 
     def inspect(self, step: int) -> None:
         """Go on to the next stage, unless there is nothing that it could grow from."""
-        if step < self.total and step == self._stages.end(self._stage) and not self._has_lost_its_signal():
+        if step < self.total and step == self._stages.end(self._stage) and not self._has_lost_its_signal:
             self._begin(self._stage + 1)
-            self.compile()
+            self.run(0, 0)
 
+    @property
     def _has_lost_its_signal(self) -> bool:
         """Whether nothing leaves its sector: no loss could teach it."""
-        rates = self._recent.get("tunnelling_rate")
-        return rates is not None and len(rates) > 0 and not np.any(rates)
+        return self._means.get("tunnelling_rate") == 0
 
-    def program(self) -> Any:
-        """The compiled chunk."""
-        with self._devices.active():
-            return advance.lower(*self._arguments(0, 0)).compile()  # type: ignore[attr-defined]
+    def program(self, step: int, count: int) -> tuple[TrainState, dict[str, Array]]:
+        """Training steps."""
+        seed = integer(self._amounts.seed, np.uint32)
+        inputs = Inputs(self._algorithm, seed, integer(step), integer(count))
+        return advance(inputs, self.carry, self.capacity)
 
-    def compile(self) -> None:
-        """Compile before the clock starts, unless an earlier run has: a chunk of nothing."""
-        self._run(0, 0)
-
-    def _run(self, step: int, count: int) -> dict[str, Array]:
-        with self._devices.active():
-            self.training, buffers = jax.block_until_ready(self._program(*self._arguments(step, count)))
-        return buffers
-
-    def _arguments(self, step: int, count: int) -> tuple[Any, ...]:
-        numbers = (integer(step), integer(count))
-        return Inputs(self._algorithm, self._seed, *numbers), self.training, self.capacity
-
-    def advance(self, step: int, count: int) -> None:
-        """Train, and keep what the progress line needs."""
-        started = time.perf_counter()
-        buffers = self._run(step, count)
-        self.seconds += time.perf_counter() - started
+    def record(self, step: int, count: int, records: dict[str, Array], seconds: float) -> None:
+        """Keep all, and averages over the last steps for the metrics."""
+        self.seconds += seconds
         self.steps_done = step + count
         # Copies: a view would keep the whole buffer in memory.
-        records = {name: np.asarray(buffer)[:count].copy() for name, buffer in buffers.items()}
-        if self._silent:
-            self.records.append(records)
-        self._nonfinite += int(records["nonfinite"].sum())
-        kept = len(next(iter(self._recent.values()), ()))
-        rows = {name: np.concatenate([self._recent.get(name, new[:0]), new]) for name, new in records.items()}
-        for before, at in curve_steps(step, step + count):
-            end = kept + at - step
-            means = {
-                name: float(row[max(0, end - min(at - before, _SHOWN)) : end].mean()) for name, row in rows.items()
-            }
-            finite = {name: value for name, value in means.items() if math.isfinite(value)}
-            self._curve.append(finite | {"step": float(at), "rate_factor": float(self.training.guard.rate_factor)})
-        self._recent = {name: row[-_SHOWN:] for name, row in rows.items()}
+        rows = {name: np.asarray(buffer)[:count].copy() for name, buffer in records.items()}
+        self.records.append(rows)
+        self._nonfinite += int(rows["nonfinite"].sum())
+        recent: list[dict[str, NDArray[Any]]] = []
+        while len(recent) < len(self.records) and sum(len(one["nonfinite"]) for one in recent) < _SHOWN:
+            recent.append(self.records[-1 - len(recent)])
+        means = {name: np.concatenate([one[name] for one in recent])[-_SHOWN:].mean() for name in rows}
+        self._means = {name: float(mean) for name, mean in means.items() if np.isfinite(mean)}
+        if "gamma" in rows:
+            self._means["gamma"] = float(rows["gamma"][-1])
 
     def figures(self) -> dict[str, float]:
         """Averages over the last steps, and what the guards have counted."""
-        guard = self.training.guard
-        means = {name: float(rows.mean()) for name, rows in self._recent.items()}
-        finite = {name: value for name, value in means.items() if np.isfinite(value)}
-        return finite | {
-            **{name: float(self._recent[name][-1]) for name in ("gamma",) if name in self._recent},
-            "skipped": int(guard.skipped),
-            "restored": int(guard.restored),
-            "rate_factor": float(guard.rate_factor),
-        }
+        guard = self.carry.guard
+        counted = {"skipped": int(guard.skipped), "restored": int(guard.restored)}
+        return self._means | counted | {"rate_factor": float(guard.rate_factor)}
 
     def words(self) -> str:
         """The same for people."""
         m = self.figures()
         parts = [f"γ {m['gamma']:.3f}"] if "gamma" in m else []
-        parts += [f"loss {m.get('loss', float('nan')):.4g}", f"acceptance {m['acceptance']:.3f}"]
+        parts += [f"loss {m.get('loss', math.nan):.4g}", f"acceptance {m.get('acceptance', math.nan):.3f}"]
         if "tunnelling_rate" in m:
-            sector = self._algorithm.target.known.sector
-            parts += [f"⟨(Δ{sector})²⟩ {m.get(f'{sector}_jump_squared', math.nan):.3g}"]
             parts.append(f"tunnelling {m['tunnelling_rate']:.3g}")
         if m["skipped"]:
             parts.append(f"[gradient not finite: {m['skipped']:.0f} skipped]")
@@ -368,9 +279,9 @@ class Training(Work):
 
     def verdict(self) -> UserError | None:
         """Why training has given up, where it has."""
-        guard = self.training.guard
+        guard = self.carry.guard
         ended = self.steps_done < self.total and self.steps_done == self._stages.end(self._stage)
-        if ended and self._has_lost_its_signal():
+        if ended and self._has_lost_its_signal:
             return UserError(
                 f"Training stopped at step {self.steps_done}: nothing leaves its sector any more, so there is nothing "
                 f"to learn from; begin with a lower {Setting('gamma_start')}, or take more {Setting('steps')}."
@@ -386,83 +297,58 @@ class Training(Work):
         )
 
     def state(self) -> Saved:
-        """The whole state, and what the metrics need: averages do not begin afresh when a run goes on."""
-        recent = {
-            name: [row if math.isfinite(row) else None for row in rows.tolist()] for name, rows in self._recent.items()
-        }
-        notes = {
-            "seconds": self.seconds,
-            "recent": recent,
-            "nonfinite": self._nonfinite,
-            "curve": self._curve,
-            "steps": self.total,
-        }
-        return eqx.filter(self.training, eqx.is_array), notes
-
-    def _warnings(self) -> dict[str, Any]:
-        """Proposals and gradients that were not finite."""
-        figures = nonfinite_figures(self._nonfinite, self.total * self._amounts.chains)
-        if skipped := int(self.training.guard.skipped):
-            warning = f"{skipped} of {self.total} updates were skipped because the gradient was not finite."
-            figures["warnings"].append(warning)
-        return figures
-
-    def _stays_in_sectors(self) -> list[str]:
-        """A warning where sectors change no more often than with the parameters that training began with."""
-        rates = self._recent.get("tunnelling_rate")
-        if rates is None or len(rates) < _SHOWN or rates.mean() > _OFTEN:
-            return []
-        kernel = DLHMC(self._algorithm.target, self._stages.trajectory)
-        with self._devices.active():
-            before = float(_tunnelling(kernel, self.training.x, self._seed))
-        if rates.mean() > 2 * before:
-            return []
-        return [
-            f"Nothing was learned about leaving sectors: they change in {rates.mean():.2g} of the trajectories, before "
-            f"training in {before:.2g}. More steps, a lower γ at the beginning or networks in windows may help."
-        ]
+        """The whole state."""
+        notes = {"seconds": self.seconds, "nonfinite": self._nonfinite, "figures": self._means, "steps": self.total}
+        return eqx.filter(self.carry, eqx.is_array), notes
 
     def _save_model(self, which: str) -> Path | None:
         """Write the model; its file, where there is one."""
-        if self._directory is None or self._stage < len(self._stages.later):
+        if self.directory is None or self._stage < len(self._stages.later):
             return None  # layers of an earlier stage are not those that the description is about
         if processes.is_first():
-            best = float(self.training.guard.best_objective)
-            training = {
-                "steps": self.total,
-                "seconds": self.seconds,
-                "parameters": which,
-                "objective": best if np.isfinite(best) else None,
-            }
-            trained = getattr(self.training, which)
-            model.save(self._directory.model, trained, self._description | {"training": training})
-        return self._directory.model
+            objective = float(self.carry.guard.best_objective) if self._has_best else None
+            training = {"steps": self.total, "seconds": self.seconds, "parameters": which, "objective": objective}
+            trained = getattr(self.carry, which)
+            model.save(self.directory.model, trained, self._description | {"training": training})
+        return self.directory.model
+
+    @property
+    def _has_best(self) -> bool:
+        """Whether training was long enough to tell which parameters are best."""
+        return bool(np.isfinite(float(self.carry.guard.best_objective)))
 
     @property
     def best(self) -> Trajectory:
         """The parameters with the best objective; the last ones if training was too short to tell."""
-        return (
-            self.training.best if np.isfinite(float(self.training.guard.best_objective)) else self.training.trajectory
-        )
+        return self.carry.best if self._has_best else self.carry.trajectory
 
-    def finish(self, directory: RunDirectory | None, console: Console) -> ExitCode:
-        """Write the model with the best objective, and say how to use it."""
-        figures, warnings = self.figures(), self._warnings()
-        which = "best" if np.isfinite(float(self.training.guard.best_objective)) else "trajectory"
-        last = jax.tree.leaves(eqx.filter(self.training.trajectory, eqx.is_array))
-        if not all(np.isfinite(np.asarray(a)).all() for a in last):
-            warnings["warnings"].append("The last parameters are not finite; the model holds earlier ones.")
-            which = "best" if which == "best" else "good"
-        warnings["warnings"] += self._stays_in_sectors()
-        path = self._save_model(which)
-        if directory is not None:
-            write_json(directory.summary, figures | {"seconds": self.seconds, "steps": self.total} | warnings)
-        if self._silent:
-            return ExitCode.OK
-        console.out(f"{self.words()}  in {self.seconds:.0f} s", highlight=False)
-        show_warnings(warnings, console)
-        if path is not None:
-            theory = self._description.get("target", {}).get("name", "THEORY")
-            console.out(f"trained model in {path.parent}; sample with", highlight=False)
-            console.out(f"  dlhmc sample {theory} --model {path.parent}", highlight=False)
+    def _results(self) -> dict[str, Any]:
+        """Figures, and warnings of what was not finite."""
+        counted = nonfinite_figures(self._nonfinite, self.total * self._amounts.chains)
+        if skipped := int(self.carry.guard.skipped):
+            warning = f"{skipped} of {self.total} updates were skipped because the gradient was not finite."
+            counted["warnings"].append(warning)
+        if not self._ends_finite:
+            counted["warnings"].append("The last parameters are not finite; the model holds earlier ones.")
+        return self.figures() | {"seconds": self.seconds, "steps": self.total} | counted
+
+    @property
+    def _ends_finite(self) -> bool:
+        last = jax.tree.leaves(eqx.filter(self.carry.trajectory, eqx.is_array))
+        return all(np.isfinite(np.asarray(array)).all() for array in last)
+
+    def finish(self) -> ExitCode:
+        """Write the model with the best objective."""
+        self._save_model("best" if self._has_best else "trajectory" if self._ends_finite else "good")
+        if self.directory is not None:
+            write_json(self.directory.summary, self._results())
         return ExitCode.OK
+
+    def show(self, console: Console) -> None:
+        """The last figures, and how to use the model."""
+        console.out(f"{self.words()}  in {self.seconds:.0f} s", highlight=False)
+        show_warnings(self._results(), console)
+        if self.directory is not None:
+            theory, path = self._description.get("target", {}).get("name", "THEORY"), self.directory.path
+            console.out(f"trained model in {path}; sample with", highlight=False)
+            console.out(f"  dlhmc sample {theory} --model {path}", highlight=False)

@@ -127,7 +127,6 @@ class SampleSpec(Spec):
         options: "ExecutionOptions | None" = None,
         *,
         resuming: bool = False,
-        show_results: bool = True,
     ) -> "tuple[Sampling, ExitCode]":
         """Do it, in a directory."""
         import jax
@@ -139,7 +138,7 @@ class SampleSpec(Spec):
         with jax.enable_x64(self.amounts.float64):
             sampler, _ = self.build()
             place = Place(path, self.to_tables(), resuming)
-            return sample(sampler, self.amounts, place, console, options or PLAIN, show_results=show_results)
+            return sample(sampler, self.amounts, place, console, options or PLAIN)
 
     def estimate(self, console: "Console") -> None:
         """Print what the run would take."""

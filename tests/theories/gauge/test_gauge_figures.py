@@ -22,7 +22,7 @@ def flowed(tmp_path_factory):
     settings = {"target": "su2", "lattice": (2, 2, 2, 2), "beta": 2.0, "kernel": "heatbath", "start": "cold"}
     amounts = {"chains": 2, "trajectories": 6, "warmup": 1, "measure_every": 2, "flow_time": 0.4, "flow_points": 4}
     plan = SampleSpec.of(settings | amounts)
-    assert plan.run(path, Console(file=io.StringIO()), show_results=False)[1] is ExitCode.OK
+    assert plan.run(path, Console(file=io.StringIO()))[1] is ExitCode.OK
     return path
 
 
