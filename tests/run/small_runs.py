@@ -68,8 +68,9 @@ def shown_by_tensorboard(path: Path) -> dict[int, dict[str, float]]:
             if event.HasField("session_log"):
                 shown = {step: figures for step, figures in shown.items() if step < event.step}
             elif event.HasField("summary"):
-                assert event.step not in shown
-                shown[event.step] = {value.tag: value.simple_value for value in event.summary.value}
+                figures = {value.tag: value.simple_value for value in event.summary.value}
+                assert not figures.keys() & shown.setdefault(event.step, {}).keys()
+                shown[event.step] |= figures
     return shown
 
 

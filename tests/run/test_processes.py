@@ -166,9 +166,9 @@ def test_processes_that_see_different_checkpoints_do_not_go_on(tmp_path, launch)
 @pytest.mark.parametrize(
     ("membership", "complaint"),
     [
-        (Membership(None, 1, 2), "need --coordinator"),
+        (Membership(None, 1, 2), "needs --coordinator"),
         (Membership("here", 0, 2), "host:port"),
-        (Membership("here:1", 2, 2), "from 0 to 1"),
+        (Membership("here:1", 2, 2), "no process 2 of 2"),
         (Membership("here:1"), "needs --coordinator, --process-id"),
     ],
 )

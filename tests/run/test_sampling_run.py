@@ -13,12 +13,11 @@ import pytest
 import xarray
 import zarr
 from rich.console import Console
-from toys import TARGET, amounts, arrays, assert_same, go, hmc, interrupt, sampler
+from toys import amounts, arrays, assert_same, go, hmc, interrupt, sampler
 
 import dlhmc
 from dlhmc.errors import ExitCode, UserError
 from dlhmc.report.sampling import SampledRun
-from dlhmc.run.configurations import start_from
 from dlhmc.run.precision import Precision
 from dlhmc.run.sampling import Sampling, load_samples, show_results
 from dlhmc.run.settings import TrainAmounts
@@ -205,7 +204,7 @@ def test_the_smallest_run_finishes():
 
 
 def test_a_run_far_from_equilibrium_ends_with_an_alarm(tmp_path):
-    far = sampler(tune=False, start=lambda: start_from(np.full(2, 300.0), TARGET, 4))
+    far = sampler(tune=False, start=np.full(2, 300.0))
     screen = io.StringIO()
     work, code = go(tmp_path / "run", what=far, screen=screen, warmup=0, start=None)
     assert code == ExitCode.ALARM

@@ -1,13 +1,11 @@
 """Sampling from Python."""
 
 import dataclasses
-import functools
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import cast
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from dlhmc.api.running import Progress, conclude, is_double, place_for, shown
@@ -15,11 +13,10 @@ from dlhmc.errors import ExitCode, UserError
 from dlhmc.kernels import Kernel
 from dlhmc.names import Start
 from dlhmc.run import sampling
-from dlhmc.run.configurations import Given, require_start_shape, start_from, start_from_file
 from dlhmc.run.describe import describe_kernel
-from dlhmc.run.engine import Measured, Measurements
+from dlhmc.run.engine import Measurements
 from dlhmc.run.samples import Samples
-from dlhmc.run.sampling import Sampler, default_start
+from dlhmc.run.sampling import Sampler
 from dlhmc.run.settings import SampleAmounts
 from dlhmc.targets.contract import Observable
 from dlhmc.testing import check_observable
@@ -77,28 +74,20 @@ def sample(
         check_observable(function, kernel.target, name)
     if tune is not None and kernel.tunable_step_size() is None:
         raise UserError("This kernel has no step size to tune: leave out tune.")
-    named = isinstance(start, str | Path)
+    is_array = not (start is None or isinstance(start, str | Path))
     amounts = SampleAmounts(
         chains=chains,
         trajectories=trajectories,
         warmup=warmup,
         seed=seed,
-        start=str(start) if named else default_start(kernel, None) if start is None else None,
+        start=None if start is None or is_array else str(start),
         target_acceptance=tune,
         temperature_every=temperature_every,
         keep_configurations=keep_configurations,
         float64=is_double(),
     )
-    file = amounts.start_file
-    first: Callable[[], Given] | None = None
-    if file is not None:
-        first = functools.partial(start_from_file, file, kernel.target, chains)
-    elif amounts.start is None:
-        array = np.asarray(start)
-        require_start_shape(array.shape, kernel.target, chains)
-        first = functools.partial(start_from, array, kernel.target, chains)
-    measured = Measurements(Measured(observables or {}), temperature=temperature_every > 0)
-    sampler = Sampler(kernel, tune is not None, measured, start=first)
+    measured = Measurements(tuple((observables or {}).items()), temperature=temperature_every > 0)
+    sampler = Sampler(kernel, tune is not None, measured, start=start if is_array else None)
     described = {"objects": describe_kernel(kernel)["kernel"], "tune": sampler.tune}
     options, console = shown(progress, devices, time_limit)
     place = place_for(out, {**described, "run": dataclasses.asdict(amounts)}, resume=resume)

@@ -1,7 +1,7 @@
 """Training from Python, and what it gives."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,16 +15,17 @@ from dlhmc.errors import UserError
 from dlhmc.kernels import DLHMC
 from dlhmc.layers import Trajectory
 from dlhmc.models import model
-from dlhmc.models.architecture import Architecture, Stage
+from dlhmc.models.architecture import Architecture
 from dlhmc.models.architectures import ARCHITECTURES, built
+from dlhmc.models.dense import DenseArchitecture
 from dlhmc.names import Start
 from dlhmc.networks import NetworkFactory
-from dlhmc.run import training
 from dlhmc.run.describe import describe_target
 from dlhmc.run.settings import OptimiserSettings, TrainAmounts
-from dlhmc.spec.training import TrainingSettings, adam, annealings
+from dlhmc.run.training import train as train_run
+from dlhmc.spec.training import TrainingSettings, adam, algorithms, annealings
 from dlhmc.targets import Target
-from dlhmc.training import Algorithm, LaterStage, Loss, Schedule
+from dlhmc.training import Loss, Schedule
 from dlhmc.training.losses import loss_for
 
 
@@ -109,29 +110,27 @@ def train(
     if (tensorboard or wandb) and out is None:
         raise UserError("tensorboard and wandb write into the directory of the run: give out.")
     architecture: Architecture | None = None
-    kind = ARCHITECTURES["dense"]
+    kind: type[Architecture] = DenseArchitecture
     if isinstance(trajectory, Trajectory):
-        kinds = ARCHITECTURES.values()
-        kind = next((found for found in kinds if found.builds(trajectory)), kind)
-    elif trajectory is None or isinstance(trajectory, str):
-        architecture = architecture_of(target, trajectory, None, {})
-        first = architecture.stages(target)[0]
-        kind, trajectory = type(architecture), built(first.architecture, first.target, seed)
-    else:
+        kind = next((found for found in ARCHITECTURES.values() if found.builds(trajectory)), kind)
+    elif callable(trajectory):
         trajectory = build_trajectory(target, trajectory, seed=seed)
-    defaults = kind.training
+    else:
+        architecture = architecture_of(target, trajectory, None, {})
+        kind = type(architecture)
+        first = architecture.stages(target)[0]
+        trajectory = built(first.architecture, first.target, seed)
     stages = Architecture.stages(kind(), target) if architecture is None else architecture.stages(target)
+    defaults = kind.training
     steps = defaults.steps * len(stages) if steps is None else steps
-    couplings = _schedules(gamma, defaults.gamma_start, steps, stages)
+    schedules: Sequence[Schedule] = [gamma] * len(stages) if isinstance(gamma, Schedule) else []
+    if not isinstance(gamma, Schedule):
+        begin = defaults.gamma_start if gamma is None else float(gamma)
+        schedules = annealings(stages, steps, begin, TrainingSettings.anneal)
     function = loss if callable(loss) else loss_for(target, loss, defaults.loss).function
     rate = defaults.learning_rate if learning_rate is None else learning_rate
-    each = steps // len(stages)
-    settings = OptimiserSettings(learning_rate=rate, rate_warmup=min(OptimiserSettings.rate_warmup, each // 2))
-    algorithm, *others = (
-        Algorithm(stage.target, of_stage, function, optimiser or adam(settings, each))
-        for stage, of_stage in zip(stages, couplings, strict=True)
-    )
-    later = [LaterStage(other, stage.architecture.grown) for other, stage in zip(others, stages[1:], strict=True)]
+    settings = OptimiserSettings(learning_rate=rate)
+    algorithm, later = algorithms(stages, schedules, steps, function, lambda steps: optimiser or adam(settings, steps))
     amounts = TrainAmounts(
         chains=chains,
         steps=steps,
@@ -143,28 +142,18 @@ def train(
         wandb=wandb,
     )
     described = describe_target(target)
-    description = model.describe(architecture, {"class": described.pop("target")} | described)
+    description = model.describe(architecture, described | {"class": described["target"]})
     table = {"objects": type(target).__name__, "trajectory": type(trajectory).__name__}
     options, console = shown(progress, devices, time_limit)
     place = place_for(out, {**table, "run": dataclasses.asdict(amounts)}, resume=resume)
-    begin = (algorithm, trajectory, amounts, description)
-    work, code = training.train(*begin, place, console, options, later=later)
+    run, code = train_run(algorithm, trajectory, amounts, description, place, console, options, later=later)
     records = {
-        name: np.concatenate([rows[name] for rows in work.records] or [np.zeros(0)]) for name in algorithm.record_names
+        name: np.concatenate([rows[name] for rows in run.records] or [np.zeros(0)]) for name in algorithm.record_names
     }
-    done = len(records["loss"])
     data = xr.Dataset(
         {name: ("step", rows, {"units": "1"}) for name, rows in records.items()},
-        {"step": np.arange(work.steps_done - done + 1, work.steps_done + 1)},
-        describe_target(target) | {"layers": len(trajectory), "seed": seed, "chains": chains, "seconds": work.seconds},
+        {"step": np.arange(run.steps_done - len(records["loss"]) + 1, run.steps_done + 1)},
+        described | {"layers": len(trajectory), "seed": seed, "chains": chains, "seconds": run.seconds},
     )
-    trained = Trained(target, work.best, data, description)
-    return cast(Trained, conclude(trained, code, f"{work.steps_done} of {steps} steps", out))
-
-
-def _schedules(gamma: Schedule | float | None, default: float, steps: int, stages: list[Stage]) -> list[Schedule]:
-    """That of γ in each stage."""
-    if isinstance(gamma, Schedule):
-        return [gamma for _ in stages]
-    first = default if gamma is None else float(gamma)
-    return list(annealings(stages, steps, first, TrainingSettings.anneal))
+    trained = Trained(target, run.best, data, description)
+    return cast(Trained, conclude(trained, code, f"{run.steps_done} of {steps} steps", out))

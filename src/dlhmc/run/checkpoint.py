@@ -28,6 +28,10 @@ _SUFFIX = ".npz"
 _KEPT = 2
 
 
+def _accept(step: int, notes: Notes) -> None:
+    """Any notes."""
+
+
 class Checkpoints:
     """The checkpoints of a run: the last two of them."""
 
@@ -60,7 +64,7 @@ class Checkpoints:
         for old in self._steps()[_KEPT:]:
             os.unlink(self._file(old))
 
-    def restore(self, like: Callable[[int], T], check: Check | None = None) -> tuple[int, T, Notes]:
+    def restore(self, like: Callable[[int], T], check: Check = _accept) -> tuple[int, T, Notes]:
         """The newest intact checkpoint, as (step, tree, notes); like(step) has its structure, kinds and devices."""
 
         def read(archive: Archive, step: int) -> T:
@@ -81,7 +85,7 @@ class Checkpoints:
         self._newest = step
         return step, tree, notes
 
-    def newest_notes(self, check: Check | None = None) -> tuple[int, Notes]:
+    def newest_notes(self, check: Check = _accept) -> tuple[int, Notes]:
         """Step and notes of the newest intact checkpoint."""
         step, _, notes = self._first_intact(lambda *_: None, check)
         return step, notes
@@ -91,14 +95,10 @@ class Checkpoints:
 
     def _steps(self) -> list[int]:
         """The newest first."""
-        try:
-            files = os.listdir(self._path)
-        except OSError as error:
-            raise UserError(f"{self._path} cannot be read: {error.strerror or error}.") from error
-        names = (name.removesuffix(_SUFFIX) for name in files if name.endswith(_SUFFIX))
+        names = (name.removesuffix(_SUFFIX) for name in os.listdir(self._path) if name.endswith(_SUFFIX))
         return sorted((int(name) for name in names if name.isdecimal()), reverse=True)
 
-    def _first_intact(self, read: Callable[[Archive, int], R], check: Check | None) -> tuple[int, R, Notes]:
+    def _first_intact(self, read: Callable[[Archive, int], R], check: Check) -> tuple[int, R, Notes]:
         """The newest checkpoint that can be read."""
         steps = self._steps()
         if not steps:
@@ -108,8 +108,7 @@ class Checkpoints:
             try:
                 archive = Archive(self._file(step))
                 notes = archive.table(_NOTES)
-                if check is not None:
-                    check(step, notes)
+                check(step, notes)
                 found = read(archive, step)
             except (OSError, ValueError, UserError) as problem:
                 problems.append(f"checkpoint {step}: {str(problem).removesuffix('.')}")

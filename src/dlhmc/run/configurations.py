@@ -9,11 +9,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key
 
-from dlhmc.errors import Setting, UserError
+from dlhmc.errors import UserError
 from dlhmc.geometry import Geometry, Torus
 from dlhmc.geometry.contract import Field
-from dlhmc.names import STARTS
 from dlhmc.targets import Target
+from dlhmc.targets.contract import ExactDraws
 from dlhmc.theories import registry
 
 # Of numbers of few digits from a geometry whose points are not all numbers, such as unitary matrices.
@@ -60,40 +60,50 @@ def _distance(geometry: Geometry, x: Field) -> Field:
     return jnp.abs(geometry.features(geometry.project(x)) - geometry.features(x))
 
 
-def require_start_shape(shape: tuple[int, ...], target: Target, chains: int) -> None:
-    """A `UserError` before anything is read, or room made for it: the shape may be that of a bomb."""
-    wanted = target.geometry.shape
-    if shape not in (wanted, (*wanted, chains)):
-        raise UserError(
-            f"First configurations have the shape {list(shape)}, but must have {list(wanted)}, or "
-            f"{[*wanted, chains]} with one for each chain."
-        )
+def exact_draws(target: Target) -> ExactDraws:
+    """Exact draws, where they are asked for."""
+    draws = target.exact_draws()
+    if draws is None:
+        raise UserError("This target has no exact draws: use another kernel and a hot or cold start.")
+    return draws
+
+
+def first_draws(target: Target, start: Any, chains: int) -> ExactDraws | None:
+    """What draws the first configurations: a name, a file, or an array of them; None for hot and cold ones."""
+    if not isinstance(start, str):
+        return start_from(start, target, chains)
+    if start in ("hot", "cold"):
+        return None
+    if start == "exact":
+        return exact_draws(target)
+    if start != "near":
+        return start_from_file(Path(start), target, chains)
+    if (draws := target.known.approximate_draws(target)) is None:
+        raise UserError("This target knows no starts near equilibrium: use a hot or cold one.")
+    return draws
 
 
 def start_from(configurations: Any, target: Target, chains: int) -> Given:
     """From one configuration for all chains, or from […, chain]."""
-    array, wanted = np.asarray(configurations), target.geometry.shape
-    require_start_shape(array.shape, target, chains)
-    return Given(target.geometry, as_field(array[None] if array.shape == wanted else np.moveaxis(array, -1, 0), target))
+    shape, wanted = np.shape(configurations), target.geometry.shape
+    if shape not in (wanted, (*wanted, chains)):  # before anything is read, or room made for it: it may be a bomb
+        raise UserError(
+            f"First configurations have the shape {list(shape)}, but must have {list(wanted)}, or "
+            f"{[*wanted, chains]} with one for each chain."
+        )
+    array = np.asarray(configurations)
+    return Given(target.geometry, as_field(array[None] if shape == wanted else np.moveaxis(array, -1, 0), target))
 
 
 def start_from_file(path: Path, target: Target, chains: int) -> Given:
     """From a file in which people exchange configurations, for all chains, or from an array in an .npy file."""
-    if not path.is_file():
-        names = ", ".join(STARTS)
-        raise UserError(f"There is no file {path}: {Setting('start')} is one of {names}, or a file.")
-    form = registry.format_of(path)
+    form = registry.format_of(path) if path.is_file() else None
     if form is None:
         return start_from(load_array(path), target, chains)
-    if path.stat().st_size > _BYTES_OF_NUMBER * math.prod(target.geometry.shape) + _BYTES_OF_TEXTS:
-        raise UserError(
-            f"{path} is far larger than a configuration of the target, which has {list(target.geometry.shape)} numbers."
-        )
-    settings, (_, x) = registry.read_configuration(path, form)
-    if x.shape != target.geometry.shape:
-        its = list(target.geometry.shape)
-        raise UserError(f"{path} holds a configuration of {registry.told_by(settings)}, and not of the shape {its}.")
-    return start_from(x, target, chains)
+    size = math.prod(target.geometry.shape)
+    if path.stat().st_size > _BYTES_OF_NUMBER * size + _BYTES_OF_TEXTS:
+        raise UserError(f"{path} is far larger than a configuration of the target, which has {size} numbers.")
+    return start_from(registry.read_configuration(path, form)[1][1], target, chains)
 
 
 def load_array(path: Path) -> Any:

@@ -1,6 +1,5 @@
 """Objects in words and numbers, for files that outlive them."""
 
-import dataclasses
 import zlib
 from collections.abc import Mapping
 from typing import Any
@@ -22,17 +21,17 @@ def describe_target(target: Target) -> dict[str, Any]:
 
     >>> from dlhmc import Funnel
     >>> describe_target(Funnel(dim=7))
-    {'target': 'FunnelDensity', 'elements': [7], 'dim': 7, 'sigma': 3.0}
+    {'target': 'FunnelDensity', 'elements': [7], 'sigma': 3.0}
     """
-    numbers = _numbers(target if len(target.actions) > 1 else target.actions[0])
-    if numbers.get("gamma") == 1.0:
-        del numbers["gamma"]
-    return {"target": name_of(target), "elements": list(target.geometry.elements)} | numbers
-
-
-def name_of(target: Target) -> str:
-    """A target of one's own by its actions."""
-    return " + ".join(type(action).__name__ for action in target.actions)
+    numbers, several = {}, len(target.actions) > 1
+    for action in target.actions:
+        prefix = f"{type(action).__name__.lower()}_" if several else ""
+        for path, leaf in jax.tree.leaves_with_path(eqx.filter(action, eqx.is_array)):
+            if leaf.ndim == 0:
+                # The shortest decimal: a float32 such as 0.1 is 0.1 for people.
+                numbers[prefix + path[-1].name] = float(str(leaf))
+    name = " + ".join(type(action).__name__ for action in target.actions)
+    return {"target": name, "elements": list(target.geometry.elements)} | numbers
 
 
 def describe_kernel(kernel: Kernel, target: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -78,26 +77,6 @@ def known_theory(described: Mapping[Any, Any]) -> Theory | None:
 def symbol(theory: Theory | None, name: str) -> str:
     """A quantity or setting in the notation of the field, or by its name in words."""
     return ({} if theory is None else theory.symbols).get(name, name.replace("_", " "))
-
-
-def _numbers(tree: eqx.Module) -> dict[str, Any]:
-    """Fields that are numbers, or tuples of them, and the numbers of parts."""
-    found: dict[str, Any] = {}
-    for field in dataclasses.fields(tree):
-        value = getattr(tree, field.name)
-        if isinstance(value, jax.Array | np.ndarray | np.generic) and np.size(value) == 1 and np.ndim(value) == 0:
-            number = np.asarray(value)
-            # The shortest decimal: a float32 such as 0.1 is 0.1 for people.
-            found[field.name] = float(str(number)) if number.dtype.kind == "f" else int(number)
-        elif isinstance(value, int | float | str):
-            found[field.name] = value
-        elif isinstance(value, tuple) and all(isinstance(part, int | float) for part in value):
-            found[field.name] = list(value)
-        elif isinstance(value, tuple) and all(isinstance(part, eqx.Module) for part in value):
-            for part in value:
-                numbers = _numbers(part)
-                found |= {f"{type(part).__name__.lower()}_{key}": number for key, number in numbers.items()}
-    return found
 
 
 def checksum(tree: Any) -> int:

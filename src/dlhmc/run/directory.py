@@ -12,7 +12,7 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
-from typing import IO, Any, NamedTuple, TypedDict
+from typing import Any, NamedTuple, TypedDict
 
 from dlhmc.errors import Setting, Spelled, UserError
 from dlhmc.files import UNFINISHED, parse_json, read_text, write_whole
@@ -37,7 +37,7 @@ class RunDirectory:
         self.summary = path / "summary.json"
         self.model = path / "model.safetensors"
         #: of several processes, the first holds the directory for all
-        self._lock: IO[str] | None = None
+        self._was_held = False
 
     def refuse_if_taken(self) -> None:
         """A new run never touches an old one."""
@@ -73,12 +73,12 @@ class RunDirectory:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise UserError(f"Another process is running in {self.path}: wait for it or stop it.") from None
-            self._lock = file
+            self._was_held = True
             yield
 
     def require_still_there(self) -> None:
         """Refuse to go on in a directory that was removed: parts of it would come back as if they were a run."""
-        if self._lock is not None and os.fstat(self._lock.fileno()).st_nlink == 0:
+        if self._was_held and not os.path.exists(self.path / ".lock"):
             raise UserError(f"{self.path} was removed while the run was going on: what it had saved is gone.")
 
 
@@ -114,12 +114,11 @@ def new_run(kind: str, settings: Mapping[str, Any], path: Path, checksum: int | 
 
 def _flat(tables: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of all tables by name; on what a run is done is none of its settings."""
-    found: dict[str, Any] = {}
-    for name, table in tables.items():
-        if isinstance(table, Mapping) and name != "machine":
-            found |= {name if key == "name" else key: value for key, value in table.items()}
-        elif name != "machine":
-            found[name] = table
+    found = dict(tables)
+    found.pop("machine", None)
+    for name in [name for name, table in found.items() if isinstance(table, Mapping)]:
+        table = found.pop(name)
+        found |= {name if key == "name" else key: value for key, value in table.items()}
     return found
 
 
@@ -223,16 +222,9 @@ def read_manifest(directory: RunDirectory) -> dict[str, Any]:
 
 def manifest(kind: str, seed: int, devices: list[str], checksum: int | None = None) -> dict[str, Any]:
     """What runs, on what, with which versions."""
-    return {
-        "kind": kind,
-        "seed": seed,
-        "devices": devices,
-        "python": platform.python_version(),
-        "machine": platform.machine(),
-        "versions": versions(),
-        "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "checksum": checksum,
-    }
+    created = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    machine = {"devices": devices, "python": platform.python_version(), "machine": platform.machine()}
+    return {"kind": kind, "seed": seed, "checksum": checksum, "versions": versions(), "created": created} | machine
 
 
 def require_newest(path: Path, problems: list[str]) -> None:

@@ -26,29 +26,19 @@ from dlhmc.targets.temperature import TEMPERATURE, slope_and_curvature
 Records = dict[str, Array]
 
 
-class Measured(dict[str, Observable]):
-    """Observables of one's own that are measured beside the target's: a table that can be hashed."""
-
-    def __hash__(self) -> int:  # type: ignore[override]
-        return hash(tuple(self.items()))
-
-    def evaluate(self, x: Field) -> Records:
-        """All of them."""
-        return {name: function(x) for name, function in self.items()}
-
-
-NOTHING = Measured()
-
-
 class Measurements(NamedTuple):
     """What is measured beside the observables of the target."""
 
-    #: after each trajectory
-    always: Measured = NOTHING
+    #: observables of one's own after each trajectory, by name
+    always: tuple[tuple[str, Observable], ...] = ()
     #: once in a while
     occasional: Observables | None = None
     #: whether the configurational temperature is
     temperature: bool = False
+
+    def evaluate(self, x: Field) -> Records:
+        """What is measured after each trajectory."""
+        return {name: function(x) for name, function in self.always}
 
     def held(self, target: Target, x: Field) -> Records:
         """Zeros for the last values of what is not measured after each trajectory."""
@@ -163,7 +153,7 @@ def _trajectory(
         measure = functools.partial(slope_and_curvature, kernel.target, key)
         temperature = jax.lax.cond(due, measure, lambda _: temperature, state.x)
     held |= temperature
-    own = measured.always.evaluate(state.x) | held
+    own = measured.evaluate(state.x) | held
     return Carry(state, tuner, held), kernel.target.observables(state.x) | own | diagnostics(info)
 
 

@@ -2,9 +2,9 @@
 
 import json
 import os
-import time
 import uuid
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -37,18 +37,17 @@ def cut(path: Path, step: int) -> None:
 
 def read(path: Path, step: int) -> list[dict[str, Any]]:
     """The lines up to a step; what a crash has torn is no line."""
-    lines = []
     try:
-        for text in read_text(path).splitlines():
-            try:
-                line = parse_json(text)
-            except ValueError:
-                continue
+        texts = read_text(path).splitlines()
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path} is missing or damaged: {error}.") from None
+    lines = []
+    for text in texts:
+        with suppress(ValueError):
+            line = parse_json(text)
             numbers = all(type(value) in (int, float) for value in line.values())
             if numbers and type(line.get("step")) is int and line["step"] <= step:
                 lines.append(line)
-    except (OSError, ValueError) as error:
-        raise UserError(f"{path} is missing or damaged: {error}.") from None
     return lines
 
 
@@ -64,28 +63,16 @@ class TensorBoard(Sink):
     """A new event file for a run that goes on after `step`. Every figure is on disk when `report` returns."""
 
     def __init__(self, path: Path, step: int) -> None:
-        # Not SummaryWriter, which hands events to a thread: what it has not written yet would be lost with the process.
-        from tensorboardX.event_file_writer import EventsWriter
-        from tensorboardX.proto.event_pb2 import SessionLog
-
-        path.mkdir(exist_ok=True)
+        writer = required("tensorboardX", "tensorboard", Setting("tensorboard")).SummaryWriter
         # A name holds the time in seconds only: without the step, a run resumed at once would overwrite its first file.
-        self._writer = EventsWriter(str(path / "events"), f".{step:010d}")
-        # Let TensorBoard forget what earlier files of the run hold of later steps.
-        self._write(step + 1, session_log=SessionLog(status=SessionLog.START))
-
-    def _write(self, step: int, **content: Any) -> None:
-        from tensorboardX.proto.event_pb2 import Event
-
-        self._writer.write_event(Event(step=step, wall_time=time.time(), **content))
-        self._writer.flush()
+        # TensorBoard forgets what earlier files of the run hold of later steps.
+        self._writer = writer(str(path), purge_step=step + 1, filename_suffix=f".{step:010d}")
 
     def report(self, step: int, figures: Mapping[str, float], words: str) -> None:
         """Write the figures of a step."""
-        from tensorboardX.proto.summary_pb2 import Summary
-
-        values = [Summary.Value(tag=name, simple_value=value) for name, value in figures.items()]
-        self._write(step, summary=Summary(value=values))
+        for name, value in figures.items():
+            self._writer.add_scalar(name, value, step)
+        self._writer.flush()
 
     def close(self) -> None:
         """No more events."""

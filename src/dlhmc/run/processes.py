@@ -40,19 +40,25 @@ _MEMBERSHIP = f"{Setting('coordinator')}, {Setting('process_id')} and {Setting('
 
 def join(membership: Membership = ALONE) -> None:
     """Connect to the other processes of the run, if there are any; before JAX is used for the first time."""
-    if _is_alone(membership) or jax.distributed.is_initialized():
-        return
     coordinator, process_id, number = membership
+    launched = any(int(os.environ.get(name, 1)) > 1 for name in _NUMBERS) or "JOB_COMPLETION_INDEX" in os.environ
+    if coordinator is None and not launched and (process_id, number) == (None, None):
+        return
+    if jax.distributed.is_initialized():
+        return
     if coordinator is not None and "OMPI_COMM_WORLD_RANK" in os.environ:  # version 5, which JAX does not know
         process_id = int(os.environ["OMPI_COMM_WORLD_RANK"]) if process_id is None else process_id
         number = int(os.environ["OMPI_COMM_WORLD_SIZE"]) if number is None else number
-    if coordinator is not None and ":" not in coordinator:
-        raise UserError(f"{Setting('coordinator')} is {coordinator}, but must be host:port, such as node1:12345.")
-    if number is not None and process_id is not None and not 0 <= process_id < number:
-        raise UserError(f"{Setting('process_id')} is {process_id}, but must be from 0 to {number - 1}.")
+    needed = f"A process of several needs {_MEMBERSHIP}, unless a launcher sets them"
+    if not launched and None in (coordinator, process_id, number):
+        raise UserError(f"{needed}.")
     # SIGTERM is ours: it ends a run between two chunks, with everything saved.
     jax.config.update("jax_enable_preemption_service", False)
     try:
+        if coordinator is not None and ":" not in coordinator:
+            raise ValueError(f"{coordinator} is no host:port")
+        if number is not None and process_id is not None and not 0 <= process_id < number:
+            raise ValueError(f"there is no process {process_id} of {number}")
         jax.distributed.initialize(
             coordinator,
             number,
@@ -63,26 +69,9 @@ def join(membership: Membership = ALONE) -> None:
         )
     except (ValueError, RuntimeError) as error:
         reason = (str(error).splitlines() or [""])[0][:200]
-        raise UserError(
-            f"The processes of the run did not find each other ({reason}): check {_MEMBERSHIP}, and that the port is "
-            "free and reachable."
-        ) from None
+        raise UserError(f"The processes of the run did not find each other ({reason}): check {_MEMBERSHIP}.") from None
     with _hushed(only_now=is_first()):
         barrier("start")  # Gloo announces its first connection
-
-
-def _is_alone(membership: Membership) -> bool:
-    """Whether there are no other processes: JAX asks SLURM, Open MPI and Kubernetes for what is not given."""
-    coordinator, process_id, number = membership
-    if coordinator is None and (process_id is not None or number is not None):
-        raise UserError(
-            f"{Setting('process_id')} and {Setting('num_processes')} need {Setting('coordinator')} host:port, the "
-            "address of process 0."
-        )
-    launched = any(int(os.environ.get(name, 1)) > 1 for name in _NUMBERS) or "JOB_COMPLETION_INDEX" in os.environ
-    if coordinator is not None and None in (process_id, number) and not launched:
-        raise UserError(f"A process of several needs {_MEMBERSHIP}, unless a launcher sets them.")
-    return coordinator is None and not launched
 
 
 @contextlib.contextmanager

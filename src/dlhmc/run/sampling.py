@@ -6,9 +6,9 @@ import json
 import math
 import time
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, NotRequired, TypedDict, cast
+from typing import Any, NamedTuple, NotRequired, TypedDict
 
 import equinox as eqx
 import jax
@@ -22,7 +22,7 @@ from dlhmc.names import Start
 from dlhmc.numerics.leaves import integer, leaf, on_host
 from dlhmc.run import processes
 from dlhmc.run.checkpoint import Checkpoints, Notes
-from dlhmc.run.configurations import Given
+from dlhmc.run.configurations import first_draws
 from dlhmc.run.describe import checksum, describe_kernel
 from dlhmc.run.devices import Devices, own_part
 from dlhmc.run.directory import Place, RunDirectory, open_run, require_newest, versions, write_json
@@ -38,7 +38,7 @@ from dlhmc.run.show import show
 from dlhmc.run.sink import Saved
 from dlhmc.run.summary import Quantities
 from dlhmc.settings import build, converted
-from dlhmc.targets.contract import ExactDraws, Target
+from dlhmc.targets.contract import Target
 from dlhmc.targets.temperature import TEMPERATURE
 
 # Records of a chunk wait in memory until it is done: at most this many numbers of each kind.
@@ -56,8 +56,8 @@ class Sampler(NamedTuple):
     measured: Measurements = TARGET_ONLY
     #: what the history says of measurements, beside their names
     notes: Mapping[str, Any] = types.MappingProxyType({})
-    #: makes the first configurations, where they are given; not before JAX knows its devices
-    start: Callable[[], Given] | None = None
+    #: an array of first configurations, where they are given
+    start: Any = None
     #: the target in words and numbers; if not given, what the object tells
     what: Mapping[str, Any] | None = None
 
@@ -70,36 +70,14 @@ class Sampler(NamedTuple):
         """To which the step size is tuned."""
         return amounts.target_acceptance or self.target.known.wanted_acceptance
 
-    def starts_from(self, amounts: SampleAmounts) -> str:
-        """The first configurations: a name, a file, or an array."""
-        if self.start is not None:
-            return amounts.start or "array"
-        return default_start(self.kernel, cast(Start | None, amounts.start))
-
-
-def exact_draws(target: Target) -> ExactDraws:
-    """Exact draws, where they are asked for."""
-    draws = target.exact_draws()
-    if draws is None:
-        raise UserError("This target has no exact draws: use another kernel and a hot or cold start.")
-    return draws
-
-
-def first_draws(target: Target, start: Start) -> ExactDraws | None:
-    """What draws the first configurations; None for those that are hot or cold."""
-    if start == "exact":
-        return exact_draws(target)
-    if start == "near" and (draws := target.known.approximate_draws(target)) is None:
-        raise UserError("This target knows no starts near equilibrium: use a hot or cold one.")
-    return draws if start == "near" else None
-
-
-def default_start(kernel: Kernel, start: Start | None) -> Start:
-    """The first configurations: exact draws where the target has them, unless others are asked for."""
-    target = kernel.target
-    if start is not None or target.exact_draws() is not None:
-        return start or "exact"
-    return "near" if kernel.needs_equilibrium and target.known.approximate_draws(target) is not None else "hot"
+    def first(self, amounts: SampleAmounts) -> Any:
+        """The first configurations: exact draws where the target has them, unless others are asked for."""
+        if self.start is not None or amounts.start is not None:
+            return amounts.start if self.start is None else self.start
+        if self.target.exact_draws() is not None:
+            return "exact"
+        knows_near = self.target.known.approximate_draws(self.target) is not None
+        return "near" if self.kernel.needs_equilibrium and knows_near else "hot"
 
 
 def sample(
@@ -118,12 +96,13 @@ def prepare(sampler: Sampler, amounts: SampleAmounts, options: ExecutionOptions 
     """First configurations, on the devices wanted."""
     require_room(sampler.target, amounts.chains)
     devices = Devices(options.devices, options.split_lattice)
-    start = cast(Start, sampler.starts_from(amounts))
-    draws = first_draws(sampler.target, start) if sampler.start is None else sampler.start()
+    start = sampler.first(amounts)
+    draws = first_draws(sampler.target, start, amounts.chains)
     kernel, draws = on_host((sampler.kernel, draws))
     devices.require(sampler.target.geometry.shape, amounts.chains)
     with devices.beginning():
-        carry = begin(kernel, draws, integer(amounts.seed, np.uint32), start, amounts.chains, sampler.measured)
+        name: Start = "cold" if start == "cold" else "hot"
+        carry = begin(kernel, draws, integer(amounts.seed, np.uint32), name, amounts.chains, sampler.measured)
     held = devices.distribute(carry.held)
     return devices, Carry(devices.distribute(carry.state), devices.copy(carry.tuner), held)
 
@@ -233,7 +212,7 @@ class Sampling(Run):
         self.total = amounts.warmup + amounts.trajectories
         self.checksum = checksum(sampler.kernel)
         self._observables = eqx.filter_eval_shape(sampler.target.observables, self.carry.state.x)
-        own = eqx.filter_eval_shape(sampler.measured.always.evaluate, self.carry.state.x)
+        own = eqx.filter_eval_shape(sampler.measured.evaluate, self.carry.state.x)
         measured = self._observables | own | self.carry.held
         largest = max(math.prod(record.shape) for record in measured.values())
         # Whatever the length of the run and its chunks: others find their program compiled.
@@ -296,11 +275,12 @@ class Sampling(Run):
 
     def _describe(self, rows: Mapping[str, Any]) -> dict[str, Any]:
         """All that one needs to read the history without the program that made it."""
-        sampler, amounts, own = self.sampler, self._amounts, self.sampler.measured.always
+        sampler, amounts = self.sampler, self._amounts
+        own = [name for name, _ in sampler.measured.always]
         occasional = [name for name in self.carry.held if name not in TEMPERATURE]
         return describe_kernel(sampler.kernel, sampler.what) | {
             "leapfrog_steps": sampler.kernel.leapfrog_steps,
-            "start": sampler.starts_from(amounts),
+            "start": "array" if sampler.start is not None else sampler.first(amounts),
             "warmup": amounts.warmup,
             "seed": amounts.seed,
             "quantities": Quantities.of(sampler.target, own, occasional).to_json(),

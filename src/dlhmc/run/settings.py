@@ -44,17 +44,12 @@ class SampleAmounts(Settings):
         super().__post_init__()
         fine = self.keep_configurations <= self.trajectories
         self.require(fine, "keep_configurations", "from 0 to the number of trajectories")
-        if self.start_file is not None:
-            if not self.start_file.exists():
+        if self.start is not None and self.start not in STARTS:
+            if not Path(self.start).exists():
                 names = ", ".join(STARTS)
                 raise UserError(f"There is no file {self.start}: {Setting('start')} is one of {names}, or a file.")
             # By a name that means the same in every directory.
-            object.__setattr__(self, "start", str(self.start_file.absolute()))
-
-    @property
-    def start_file(self) -> Path | None:
-        """Where the first configurations are, if `start` names a file."""
-        return None if self.start is None or self.start in STARTS else Path(self.start)
+            object.__setattr__(self, "start", str(Path(self.start).absolute()))
 
     def extended(self, trajectories: int) -> Self:
         """With more trajectories, and configurations kept as often as before."""

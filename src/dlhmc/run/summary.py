@@ -38,7 +38,7 @@ MOST_NONFINITE = 0.01
 _LARGEST_POWER = 100
 # What is held to ⟨e^{−ΔH}⟩ = 1, and what its results are called after.
 _ENERGIES = {"energy_change": "", "energy_change_of_moves": "_of_moves"}
-IN_EVERY_SUMMARY = ("accepted", "nonfinite", *_ENERGIES, *TEMPERATURE)
+_IN_EVERY_SUMMARY = ("accepted", "nonfinite", *_ENERGIES, *TEMPERATURE)
 #: what names of autocorrelation times begin with
 TAU_INT = "tau_int_"
 # Records are summed so many rows at a time.
@@ -179,7 +179,7 @@ class Histories:
         if not self._is_one_configuration:
             taus = {name: for_each(self.elements[name], functools.partial(self.time, name)) for name in quantities.slow}
             for name, found in taus.items():
-                summary[TAU_INT + name] = _nested(np.vectorize(time_entry, [object])(found))
+                summary[TAU_INT + name] = _nested(np.vectorize(_plain_time, [object])(found))
             warnings = _unconverged(summary, quantities)
         if self.seconds is not None:
             run = self._run(taus)
@@ -202,7 +202,14 @@ class Histories:
                     value = self.read(observable, power, element)[:, :].item()
                     return {"mean": value, "error": None, "exact": None, "z": None}
                 estimate = self.estimate(observable, power, element)
-                found = compared(estimate, _at(exact, self.elements[observable], element))
+                known = _at(exact, self.elements[observable], element)
+                z = None
+                if known is not None and 0 < estimate.error < math.inf:
+                    z = (estimate.value - known) / estimate.error
+                agreement = {"rhat": _finite(estimate.rhat), "ess_bulk": estimate.ess_bulk}
+                found = _plain(estimate) | {"exact": known, "z": z} | agreement
+                if estimate.sector_changes is not None:
+                    found["sector_changes"] = estimate.sector_changes
                 return found if self.seconds is None else found | {"ess_per_second": estimate.ess_bulk / self.seconds}
 
             return _nested(for_each(self.elements[observable], entry))
@@ -244,7 +251,7 @@ class Histories:
         rejected = int(totals.get("nonfinite", 0))
         if rejected == trajectories:
             alarms.append("No proposal was finite, so nothing has moved. No result of this run can be trusted.")
-        figures = {name: total / trajectories for name, total in totals.items() if name not in IN_EVERY_SUMMARY}
+        figures = {name: total / trajectories for name, total in totals.items() if name not in _IN_EVERY_SUMMARY}
         times = [tau.value if tau.resolved else math.inf for elements in taus.values() for tau in elements.flat]
         per_trajectory = 1e6 * seconds / trajectories
         found |= nonfinite_figures(rejected, trajectories)
@@ -253,7 +260,7 @@ class Histories:
         found["seconds"] = seconds
         found["microseconds_per_trajectory"] = per_trajectory
         # an independent configuration is 2 τ_int trajectories apart: ½ is the τ_int of independent draws
-        found["microseconds_per_independent"] = finite(2 * max(times, default=math.inf) * per_trajectory)
+        found["microseconds_per_independent"] = _finite(2 * max(times, default=math.inf) * per_trajectory)
         return found | ({"kernel_figures": figures} if figures else {})
 
     def _derived(self) -> dict[str, Any]:
@@ -295,27 +302,23 @@ def _nested(entries: NDArray[Any]) -> dict[str, Any]:
 
 def _unconverged(summary: Mapping[str, Any], quantities: Quantities) -> list[str]:
     """What to say about moments without an error."""
-    few, others = list[str](), list[str]()
-    for name in quantities.moments:
-        if None not in np.ravel(np.asarray(summary[name]["error"], object)):
-            continue
-        changes = int(np.min(summary[name].get("sector_changes", FEWEST_SECTOR_CHANGES)))
-        if changes < FEWEST_SECTOR_CHANGES:
-            few.append(
-                f"{name}: no error is given, because {changes} independent changes of sector were seen over all "
-                f"chains, and {FEWEST_SECTOR_CHANGES} are needed: take more trajectories, more chains, or a kernel "
-                "that changes sectors more often, such as a hand-made move between sectors or a learned sampler."
-            )
-        else:
-            others.append(name)
-    if others:
-        few.append(
-            f"{', '.join(others)}: no error is given, because the chains have not converged (R̂ above {LARGEST_RHAT}, "
-            "or τ_int not resolved); other results may be off, too. Try another start, more warm-up or more "
-            "trajectories; if that does not help, a kernel that moves what is stuck: a hand-made move between "
-            "sectors, or a learned sampler."
-        )
-    return few
+    entries = {name: summary[name] for name in quantities.moments}
+    missing = [name for name in entries if None in np.ravel(np.asarray(entries[name]["error"], object))]
+    changes = {name: int(np.min(entries[name].get("sector_changes", FEWEST_SECTOR_CHANGES))) for name in missing}
+    few = [name for name in missing if changes[name] < FEWEST_SECTOR_CHANGES]
+    others = [name for name in missing if name not in few]
+    warnings = [
+        f"{name}: no error is given, because {changes[name]} independent changes of sector were seen over all chains, "
+        f"and {FEWEST_SECTOR_CHANGES} are needed: take more trajectories, more chains, or a kernel that changes "
+        "sectors more often, such as a hand-made move between sectors or a learned sampler."
+        for name in few
+    ]
+    advice = (
+        f"no error is given, because the chains have not converged (R̂ above {LARGEST_RHAT}, or τ_int not resolved); "
+        "other results may be off, too. Try another start, more warm-up or more trajectories; if that does not help, a "
+        "kernel that moves what is stuck: a hand-made move between sectors, or a learned sampler."
+    )
+    return warnings + ([f"{', '.join(others)}: {advice}"] if others else [])
 
 
 def nonfinite_figures(rejected: int, proposals: int) -> dict[str, Any]:
@@ -331,31 +334,22 @@ def nonfinite_figures(rejected: int, proposals: int) -> dict[str, Any]:
     return {"nonfinite_rejected": rejected, "nonfinite_fraction": share, "warnings": warnings}
 
 
-def finite(value: float) -> float | None:
+def _finite(value: float) -> float | None:
     """A number for JSON, which has no infinities: None stands for one."""
     return value if math.isfinite(value) else None
 
 
 def _plain(estimate: Estimate) -> dict[str, Any]:
-    return {"mean": finite(estimate.value), "error": finite(estimate.error)}
+    return {"mean": _finite(estimate.value), "error": _finite(estimate.error)}
 
 
-def compared(estimate: ChainEstimate, exact: float | None) -> dict[str, Any]:
-    """An estimate beside its exact value, for JSON."""
-    known = exact is not None and 0 < estimate.error < math.inf
-    z = (estimate.value - exact) / estimate.error if known and exact is not None else None
-    agreement = {"rhat": finite(estimate.rhat), "ess_bulk": estimate.ess_bulk}
-    entry = _plain(estimate) | {"exact": exact, "z": z} | agreement
-    return entry if estimate.sector_changes is None else entry | {"sector_changes": estimate.sector_changes}
-
-
-def time_entry(tau: AutocorrelationTime) -> dict[str, Any]:
+def _plain_time(tau: AutocorrelationTime) -> dict[str, Any]:
     """An autocorrelation time, for JSON."""
     return {
         # a time that the run is too short to measure is a lower bound, and no value
-        "value": finite(tau.value) if tau.resolved else None,
-        "error": finite(tau.error) if tau.resolved else None,
+        "value": _finite(tau.value) if tau.resolved else None,
+        "error": _finite(tau.error) if tau.resolved else None,
         "window": tau.window,
         "frozen": tau.frozen,
-        "lower_bound": finite(tau.lower_bound),
+        "lower_bound": _finite(tau.lower_bound),
     }

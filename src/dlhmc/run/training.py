@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, TypedDict
 
 import equinox as eqx
 import jax
@@ -22,13 +22,13 @@ from dlhmc.numerics.devices import spread
 from dlhmc.numerics.leaves import integer, leaf, on_host
 from dlhmc.run import processes
 from dlhmc.run.checkpoint import Checkpoints, Notes
+from dlhmc.run.configurations import first_draws
 from dlhmc.run.describe import checksum
 from dlhmc.run.devices import Devices
 from dlhmc.run.directory import Place, open_run, read_json, write_json
 from dlhmc.run.driver import PLAIN, ExecutionOptions, Run, execute
 from dlhmc.run.metrics import TensorBoard, WeightsAndBiases, require_loggers
 from dlhmc.run.needs import require_room, show_needs
-from dlhmc.run.sampling import first_draws
 from dlhmc.run.settings import TrainAmounts, stage_ends
 from dlhmc.run.show import show_warnings
 from dlhmc.run.sink import Saved, Sink
@@ -58,7 +58,7 @@ def train(
     `description` is what the model file will say of itself. Without a place everything stays in memory.
     """
     require_loggers(tensorboard=amounts.tensorboard, wandb=amounts.wandb)
-    run = Training(Stages(algorithm, trajectory, tuple(later), amounts, options), dict(description))
+    run = Training(algorithm, trajectory, amounts, description, options, later)
     return run, execute(run, place, console, options, chunk=amounts.chunk)
 
 
@@ -68,11 +68,9 @@ def prepare(
     """The first state, on the devices wanted."""
     require_room(algorithm.target, amounts.chains)
     devices = Devices(options.devices, options.split_lattice)
-    draws = None
-    if amounts.start not in ("hot", "cold"):
-        first = algorithm.target_at(jnp.zeros((), jnp.int32))
-        first = jax.tree.map(lambda a: leaf(np.asarray(a)), first)
-        draws = first.known.approximate_draws(first) if amounts.start is None else first_draws(first, amounts.start)
+    first = jax.tree.map(lambda a: leaf(np.asarray(a)), algorithm.target_at(jnp.zeros((), jnp.int32)))
+    knows_near = first.known.approximate_draws(first) is not None
+    draws = first_draws(first, amounts.start or ("near" if knows_near else "hot"), amounts.chains)
     algorithm, trajectory, draws = on_host((algorithm, trajectory, draws))
     devices.require(algorithm.target.geometry.shape, amounts.chains)
     with devices.beginning():
@@ -106,7 +104,7 @@ def _begin(
 
 def estimate(algorithm: Algorithm, trajectory: Trajectory, amounts: TrainAmounts, console: Console) -> None:
     """Print what a run would take: parameters, memory, and time from a measured step."""
-    run = Training(Stages(algorithm, trajectory, (), amounts, PLAIN), {})
+    run = Training(algorithm, trajectory, amounts, {})
     leaves = jax.tree.leaves(eqx.filter(trajectory, eqx.is_inexact_array))
     more = {"parameters": f"{sum(a.size for a in leaves):,}"}
     show_needs(algorithm.target, amounts.chains, lambda n: run.run(0, n), run.total, run.unit, more, console)
@@ -118,14 +116,19 @@ def show_results(path: Path, console: Console) -> dict[str, Any]:
     if not directory.summary.exists():
         raise UserError(f"{path} has no trained model yet: go on with 'dlhmc resume {path}'.")
     results = read_json(directory.summary)
-    try:
-        for name, value in results.items():
-            if isinstance(value, int | float):
-                console.print(f"{name.replace('_', ' '):<20} {value:.4g}", markup=False, highlight=False)
-        show_warnings(results, console)
-    except (KeyError, TypeError, OverflowError) as error:
-        raise UserError(f"{directory.summary} is damaged or of another version of dlhmc: {error!r}.") from None
+    converted(results, _Results, str(directory.summary))
+    figures = {name: value for name, value in results.items() if isinstance(value, float)}
+    for name, value in figures.items():
+        console.print(f"{name.replace('_', ' '):<20} {value:.4g}", markup=False, highlight=False)
+    show_warnings(results, console)
     return results
+
+
+class _Results(TypedDict):
+    """What a summary must have; figures may be in it, too."""
+
+    nonfinite_fraction: float
+    warnings: list[str]
 
 
 class _Notes(TypedDict):
@@ -139,33 +142,6 @@ class _Notes(TypedDict):
     steps: int
 
 
-class Stages(NamedTuple):
-    """All that a training begins with; stages take turns after the same number of steps."""
-
-    algorithm: Algorithm
-    trajectory: Trajectory
-    later: tuple[LaterStage, ...]
-    amounts: TrainAmounts
-    options: ExecutionOptions
-
-    def begin(self, stage: int, trained: Trajectory) -> tuple[Algorithm, Devices, TrainState]:
-        """The first state of a stage; `trained` are the layers of the one before."""
-        algorithm, trajectory = self.algorithm, self.trajectory
-        if stage:
-            algorithm, grow = self.later[stage - 1]
-            trajectory = grow(trained, algorithm.target)
-        devices, state = prepare(algorithm, trajectory, self.amounts, self.options)
-        return on_host(algorithm), devices, state
-
-    def end(self, stage: int) -> int:
-        """The step after which it ends."""
-        return stage_ends(self.amounts.total, 1 + len(self.later))[stage]
-
-    def at(self, step: int) -> int:
-        """The stage of a step."""
-        return next((stage for stage in range(len(self.later)) if step < self.end(stage)), len(self.later))
-
-
 class Training(Run):
     """Steps of Algorithm 1."""
 
@@ -173,14 +149,24 @@ class Training(Run):
     capacity = _CAPACITY
     carry: TrainState
 
-    def __init__(self, stages: Stages, description: dict[str, Any]) -> None:
-        self._stages, self._amounts = stages, stages.amounts
-        self._stage = 0
-        self._algorithm, self.devices, self.carry = stages.begin(0, stages.trajectory)
-        self._description = description
-        self.title = f"train {description.get('network', {}).get('name', type(self.carry.trajectory).__name__)}"
-        self.total = self._amounts.total
-        self.checksum = checksum(stages.algorithm.target)
+    def __init__(
+        self,
+        algorithm: Algorithm,
+        trajectory: Trajectory,
+        amounts: TrainAmounts,
+        description: Mapping[str, Any],
+        options: ExecutionOptions = PLAIN,
+        later: Sequence[LaterStage] = (),
+    ) -> None:
+        self._first, self._later = (algorithm, trajectory), later
+        self._amounts, self._options, self._description = amounts, options, dict(description)
+        self.total = amounts.total
+        #: the steps after which stages end
+        self._ends = stage_ends(self.total, 1 + len(later))
+        self._begin(0)
+        network = self._description.get("network") or {}
+        self.title = f"train {network.get('name', type(trajectory).__name__)}"
+        self.checksum = checksum(algorithm.target)
         self.seconds = 0.0
         self.steps_done = 0
         #: of every step since the run was started or resumed
@@ -201,7 +187,7 @@ class Training(Run):
     def _check(self, step: int, notes: Notes) -> None:
         """Stages that are over cannot become longer."""
         converted(notes, _Notes, "What a checkpoint notes")
-        if self._stages.later and notes["steps"] != self.total:
+        if self._later and notes["steps"] != self.total:
             raise UserError("a training in several stages has its steps: train on from its model instead")
 
     def sinks(self, step: int) -> list[Sink]:
@@ -213,21 +199,28 @@ class Training(Run):
 
     def _like(self, step: int) -> Any:
         """What a checkpoint of this step looks like."""
-        for stage in range(self._stages.at(step) + 1):
-            self._begin(stage)
+        self._begin(0)
+        while step >= self._ends[self._stage] and self._stage < len(self._later):
+            self._begin(self._stage + 1)
         return eqx.filter(self.carry, eqx.is_array)
 
     def _begin(self, stage: int) -> None:
+        """The first state of a stage, which grows from the layers of the one before."""
+        self._algorithm, trajectory = self._first
+        if stage:
+            self._algorithm, grow = self._later[stage - 1]
+            trajectory = grow(self.best, self._algorithm.target)
         self._stage = stage
-        self._algorithm, self.devices, self.carry = self._stages.begin(stage, self.best)
+        self.devices, self.carry = prepare(self._algorithm, trajectory, self._amounts, self._options)
+        self._algorithm = on_host(self._algorithm)
 
     def next_stop(self, step: int) -> int:
         """The end of the stage."""
-        return self._stages.end(self._stages.at(step))
+        return self._ends[self._stage]
 
     def inspect(self, step: int) -> None:
         """Go on to the next stage, unless there is nothing that it could grow from."""
-        if step < self.total and step == self._stages.end(self._stage) and not self._has_lost_its_signal:
+        if step < self.total and step == self._ends[self._stage] and not self._has_lost_its_signal:
             self._begin(self._stage + 1)
             self.run(0, 0)
 
@@ -280,7 +273,7 @@ class Training(Run):
     def verdict(self) -> UserError | None:
         """Why training has given up, where it has."""
         guard = self.carry.guard
-        ended = self.steps_done < self.total and self.steps_done == self._stages.end(self._stage)
+        ended = self.steps_done < self.total and self.steps_done == self._ends[self._stage]
         if ended and self._has_lost_its_signal:
             return UserError(
                 f"Training stopped at step {self.steps_done}: nothing leaves its sector any more, so there is nothing "
@@ -303,7 +296,7 @@ class Training(Run):
 
     def _save_model(self, which: str) -> Path | None:
         """Write the model; its file, where there is one."""
-        if self.directory is None or self._stage < len(self._stages.later):
+        if self.directory is None or self._stage < len(self._later):
             return None  # layers of an earlier stage are not those that the description is about
         if processes.is_first():
             objective = float(self.carry.guard.best_objective) if self._has_best else None

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from dlhmc.errors import Setting, UserError
 from dlhmc.kernels import HMC, Alternating, Exact, Kernel
-from dlhmc.run.sampling import exact_draws
+from dlhmc.run.configurations import exact_draws
 from dlhmc.targets import Target
 
 if TYPE_CHECKING:

@@ -1,7 +1,6 @@
 """A sampling run: target, sampler, measurements, amounts."""
 
 import dataclasses
-import functools
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
@@ -103,7 +102,6 @@ class SampleSpec(Spec):
 
     def build(self) -> "tuple[Sampler, dict[str, Path]]":
         """Target and kernel, in the precision that JAX is set to, and the files that they come from."""
-        from dlhmc.run.configurations import start_from_file
         from dlhmc.run.engine import Measurements
         from dlhmc.run.sampling import Sampler
         from dlhmc.spec.kernels import build_kernel
@@ -111,14 +109,10 @@ class SampleSpec(Spec):
         target = self.target.build()
         kernel, inputs = build_kernel(self.sampler, target, _FIRST_GUESS_OF_STEP_SIZE)
         tune = self.sampler.step_size is None and kernel.tunable_step_size() is not None
-        start = None
-        if (file := self.amounts.start_file) is not None:
-            start = functools.partial(start_from_file, file, target, self.amounts.chains)
-            inputs = inputs | {"start": file}
         measured = Measurements(
             occasional=self.measure.observables(target), temperature=self.amounts.temperature_every > 0
         )
-        return Sampler(kernel, tune, measured, self.measure.notes(), start, self.target.describe()), inputs
+        return Sampler(kernel, tune, measured, self.measure.notes(), what=self.target.describe()), inputs
 
     def run(
         self,

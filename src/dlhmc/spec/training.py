@@ -1,7 +1,8 @@
 """A training run: target, layers, loss and schedules, amounts."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, Self
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from dlhmc.run.driver import ExecutionOptions
     from dlhmc.run.training import Training
     from dlhmc.targets import Target
-    from dlhmc.training import Algorithm, Knots, LaterStage, Schedule
+    from dlhmc.training import Algorithm, Knots, LaterStage, Loss, Schedule
     from dlhmc.training.losses import NamedLoss
 
 
@@ -145,28 +146,23 @@ class TrainSpec(Spec):
         """
         from dlhmc.models.model import Model, describe
         from dlhmc.run.needs import require_room
-        from dlhmc.training import Algorithm, LaterStage
 
         target, settings = self.target.build(), self.training
         network, stages, amounts, loss = self.settle(target)
         schedules = self._schedules(stages, amounts.total, network.training.gamma_start)
         rate = settings.learning_rate or network.training.learning_rate
-        algorithms, begun = [], 0
-        for stage, gammas, end in zip(stages, schedules, stage_ends(amounts.total, len(stages)), strict=True):
-            optimiser = adam(dataclasses.replace(settings, learning_rate=rate), end - begun)
-            algorithms.append(Algorithm(stage.target, gammas, loss.function, optimiser))
-            begun = end
-        later = [LaterStage(a, s.architecture.grown) for a, s in zip(algorithms[1:], stages[1:], strict=True)]
+        optimiser = functools.partial(adam, dataclasses.replace(settings, learning_rate=rate))
+        algorithm, later = algorithms(stages, schedules, amounts.total, loss.function, optimiser)
         # Networks that see all of a target that is too large would take the memory before anything is refused.
-        require_room(algorithms[0].target, amounts.chains)
-        trajectory, inputs = built(stages[0].architecture, algorithms[0].target, amounts.seed), {}
+        require_room(algorithm.target, amounts.chains)
+        trajectory, inputs = built(stages[0].architecture, algorithm.target, amounts.seed), {}
         if settings.model is not None and not resuming:
             model = Model.open(settings.model)
             like = network.before(model.architecture)
             model.require_architecture(like)
             trajectory = network.grown(model.trajectory(target, built(like, target, amounts.seed)), target)
             inputs = {"model": model.path}
-        return Job(algorithms[0], trajectory, later, amounts, describe(network, self.to_tables()["target"]), inputs)
+        return Job(algorithm, trajectory, later, amounts, describe(network, self.to_tables()["target"]), inputs)
 
     def _schedules(self, stages: list[Stage], steps: int, default: float) -> "list[Schedule]":
         """γ in each stage; it counts the steps of the whole training."""
@@ -222,6 +218,23 @@ def annealings(stages: list[Stage], steps: int, gamma: float, fraction: float) -
     return found
 
 
+def algorithms(
+    stages: list[Stage],
+    schedules: "Sequence[Schedule]",
+    steps: int,
+    loss: "Loss",
+    optimiser: "Callable[[int], optax.GradientTransformation]",
+) -> "tuple[Algorithm, list[LaterStage]]":
+    """That of the first stage, and of later ones; an optimiser is made for a number of steps."""
+    from dlhmc.training import Algorithm, LaterStage
+
+    found, begun = [], 0
+    for stage, gammas, end in zip(stages, schedules, stage_ends(steps, len(stages)), strict=True):
+        found.append(Algorithm(stage.target, gammas, loss, optimiser(end - begun)))
+        begun = end
+    return found[0], [LaterStage(a, s.architecture.grown) for a, s in zip(found[1:], stages[1:], strict=True)]
+
+
 def adam(settings: OptimiserSettings, steps: int) -> "optax.GradientTransformation":
     """Adam with clipping, a warm-up of the learning rate, and its decay."""
     import optax
@@ -230,5 +243,6 @@ def adam(settings: OptimiserSettings, steps: int) -> "optax.GradientTransformati
 
     if settings.learning_rate is None:
         raise TypeError("no learning rate")
-    rate = learning_rate(settings.rate_schedule, settings.learning_rate, steps, settings.rate_warmup)
+    warmup = min(settings.rate_warmup, steps // 2)
+    rate = learning_rate(settings.rate_schedule, settings.learning_rate, steps, warmup)
     return optax.chain(optax.clip_by_global_norm(settings.clip), optax.adam(rate))
