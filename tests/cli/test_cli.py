@@ -191,7 +191,7 @@ def test_a_dry_run_shows_the_specification_and_writes_nothing(directory, capsys)
     size = 2 * 16 * 7 * 8
     told = dict(re.findall(r"^ *([a-z ]+?)   (.*)$", shown, re.MULTILINE))
     assert told["fields"] == told["momenta"] == f"{size / 1e6:.2g} MB"
-    assert re.fullmatch(r"\S+ [MG]B and what the program needs of \S+ [GT]B that are free", told["memory"])
+    assert re.fullmatch(r"\S+ [MG]B of \S+ [GT]B, and what the program needs", told["memory"])
     assert re.fullmatch(r"\d+ s to compile, .* s for 1,500 trajectories", told["time"])
     assert os.listdir(directory) == ["c.toml"]
 

@@ -157,7 +157,6 @@ def without_networks():
         "resumed": {"4 to 1": resumed(4, 1), "1 to 4": resumed(1, 4)},
         "unequal": unequal(),
         "split": split("hmc", {"lattice": (8, 4)}),
-        "split matrices": split("matrices", {"target": "su2", "lattice": (8, 4), "keep_configurations": 1}),
     }
 
 
@@ -181,6 +180,7 @@ if __name__ == "__main__":
     parts = {
         "bits": lambda: sampled("hmc", {}, NUMBERS),
         "hmc": without_networks,
+        "matrices": lambda: split("matrices", {"target": "su2", "lattice": (8, 4), "keep_configurations": 1}),
         "networks": with_networks,
         "messages": messages,
     }

@@ -59,7 +59,7 @@ def quiet():
 # Numbers depend on the configuration and on nothing else.
 
 
-@pytest.mark.parametrize("chunk", [1, 7, None])
+@pytest.mark.parametrize("chunk", [7, None])
 @pytest.mark.parametrize("stored", [False, True])
 def test_numbers_do_not_depend_on_chunks_and_files(chunk, stored, whole, tmp_path):
     assert_same(whole, go(tmp_path / "run" if stored else None, chunk=chunk, **KEPT)[0])

@@ -94,12 +94,11 @@ def test_frozen_chains_have_no_error_and_say_why(start, summarised):
     assert "5.5 (not converged)" in text
     assert "∞" in text
     assert str(samples.mean("height_squared")) == "5.5 (not converged)"
-    assert samples.compare_with_exact() == {}
     assert summary["start"] == start
 
 
 def test_frozen_chains_from_exact_draws_have_the_error_of_their_spread(summarised):
-    summary, samples, text = summarised({"height": frozen()} | steps(), start="exact")
+    summary, _, text = summarised({"height": frozen()} | steps(), start="exact")
     entry = summary["height_squared"]
     means = (np.arange(8.0) - 3) ** 2
     assert entry["error"] == pytest.approx(means.std(ddof=1) / np.sqrt(8))
@@ -108,7 +107,6 @@ def test_frozen_chains_from_exact_draws_have_the_error_of_their_spread(summarise
     assert summary["warnings"] == []
     assert "6(2)" in text
     assert "∞" in text
-    assert samples.compare_with_exact() == {"height_squared": pytest.approx(entry["z"])}
 
 
 def test_moments_of_a_sector_without_enough_changes_say_how_many_there_were(summarised):
@@ -121,7 +119,6 @@ def test_moments_of_a_sector_without_enough_changes_say_how_many_there_were(summ
     assert warning.startswith("height_squared: no error is given, because 7 independent changes of sector were seen")
     assert f"Warning: {warning}" in text
     assert str(samples.mean("height_squared")) == "5.5 (not converged)"
-    assert samples.compare_with_exact() == {}
 
 
 def test_moments_of_a_sector_that_changes_often_have_an_error(summarised):
@@ -192,9 +189,9 @@ def test_arrays_are_summarised_element_by_element(summarised):
     assert samples.mean("loop").shape == samples.tau_int("loop").shape == (2, 3)
     assert samples.mean("loop")[1, 2].value == pytest.approx(5, abs=0.1)
     assert samples.series("loop").shape == (ROWS, 2, 3, CHAINS)
-    for numbers in (samples.rhat("loop"), samples.ess_bulk("loop"), samples.effective_sample_size("loop")):
-        assert (numbers.shape, numbers.dtype) == ((2, 3), np.float64)
-    assert np.abs(samples.compare_with_exact()["loop"]).max() < 4.5
+    numbers = samples.effective_sample_size("loop")
+    assert (numbers.shape, numbers.dtype) == ((2, 3), np.float64)
+    assert np.abs(summary["loop"]["z"]).max() < 4.5
     assert samples.data["loop"].dims == ("chain", "trajectory", "loop_0", "loop_1")
     rows = sampling_table(summary).rows
     assert [row[0] for row in rows[:5]] == ["loop[0,0]", "loop[0,1]", "loop[0,2]", "loop[1,0]", "…"]

@@ -68,7 +68,7 @@ def assert_same(one, other):
         assert np.asarray(a).tobytes() == np.asarray(b).tobytes()
 
 
-@pytest.mark.parametrize("chunk", [1, 5, None])
+@pytest.mark.parametrize("chunk", [5, None])
 @pytest.mark.parametrize("stored", [False, True])
 def test_numbers_do_not_depend_on_chunks_and_files(chunk, stored, whole, go, tmp_path):
     assert_same(whole, go(tmp_path / "run" if stored else None, chunk=chunk)[0])

@@ -13,7 +13,7 @@ from dlhmc.run.directory import Place
 from dlhmc.run.driver import ExecutionOptions
 from dlhmc.run.progress import Callback
 
-#: True for a live line, a bar in a notebook; False for nothing; a function gets (done, total, figures in words)
+#: True for a live line; False for nothing; a function gets (done, total, figures in words)
 Progress: TypeAlias = bool | Callback
 
 

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from dlhmc.errors import ExitCode, UserError
 from dlhmc.run import metrics, processes
-from dlhmc.run.checkpoint import Checkpoints, Notes
+from dlhmc.run.checkpoint import Checkpoints
 from dlhmc.run.devices import Devices
 from dlhmc.run.directory import Place, RunDirectory, run_directory
 from dlhmc.run.interruption import Interruption, watch_signals
@@ -55,8 +55,8 @@ class Run(ABC):
         """All that is needed to go on."""
 
     @abstractmethod
-    def restore(self, checkpoints: Checkpoints) -> tuple[int, Notes]:
-        """Take up the state of the newest intact checkpoint."""
+    def restore(self, checkpoints: Checkpoints) -> int:
+        """Take up the state of the newest intact checkpoint, and return its step."""
 
     @abstractmethod
     def figures(self) -> dict[str, float]:
@@ -176,7 +176,7 @@ def _open(run: Run, console: Console, *, resuming: bool) -> tuple[int, Checkpoin
     if resuming and not directory.never_began():
         Checkpoints(directory.checkpoints, read_only=True)  # refuses before anything is written
         checkpoints = Checkpoints(directory.checkpoints)
-        step, _ = run.restore(checkpoints)
+        step = run.restore(checkpoints)
         if first:
             metrics.cut(directory.metrics, step)
         for problem in checkpoints.passed_over:

@@ -1,10 +1,9 @@
 """What a run takes, before it is done: memory by purpose, and time."""
 
 import math
-import sys
+import os
 import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -23,27 +22,11 @@ def is_exhausted(error: Exception) -> bool:
     return isinstance(error, jax.errors.JaxRuntimeError) and "RESOURCE_EXHAUSTED" in str(error)
 
 
-def available() -> int | None:
-    """Bytes that are free on a device or, where it has no memory of its own, on this machine; None if nobody knows."""
-    device = jax.local_devices()[0].memory_stats() or {}
-    if "bytes_limit" in device:
-        return int(device["bytes_limit"] - device.get("bytes_in_use", 0))
-    try:
-        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-        return min(1024 * int(next(line for line in lines if line.startswith("MemAvailable")).split()[1]), _of_group())
-    except (OSError, StopIteration, ValueError, IndexError):
-        return None
-
-
-def _of_group() -> int:
-    """What is left of the limit that a container or a batch system has set."""
-    try:
-        limit, used = (
-            Path("/sys/fs/cgroup", f"memory.{name}").read_text(encoding="ascii") for name in ("max", "current")
-        )
-        return int(limit) - int(used)
-    except (OSError, ValueError):  # none
-        return sys.maxsize
+def _memory() -> int:
+    """Bytes of all devices or, where they have none of their own, of this machine."""
+    devices = jax.devices()
+    limit = (devices[0].memory_stats() or {}).get("bytes_limit")
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if limit is None else int(limit) * len(devices)
 
 
 def of_fields(target: Target, chains: int) -> tuple[int, int]:
@@ -56,11 +39,11 @@ def of_fields(target: Target, chains: int) -> tuple[int, int]:
 def require_room(target: Target, chains: int) -> None:
     """Refuse a run whose configurations, proposals and momenta alone are more than all devices can hold."""
     fields, momenta = of_fields(target, chains)
-    needed, room = 2 * fields + momenta, available()
-    if room is not None and needed > room * len(jax.devices()):
+    needed, room = 2 * fields + momenta, _memory()
+    if needed > room:
         raise UserError(
-            f"This run needs about {in_bytes(needed)} of memory, and {in_bytes(room * len(jax.devices()))} are free: "
-            f"take fewer {Setting('chains')} or a smaller target."
+            f"This run needs about {in_bytes(needed)} of memory, and there are {in_bytes(room)}: take fewer "
+            f"{Setting('chains')} or a smaller target."
         )
 
 
@@ -75,14 +58,12 @@ def show_needs(
 ) -> None:
     """Memory line by line with `more`, and the time of that many steps; `run` does as many as it is told."""
     fields, momenta = of_fields(target, chains)
-    room = available()
-    free = "" if room is None else f" of {in_bytes(room)} that are free"
     compiled = _timed(run, 0)
     step = min(_timed(run, 1) for _ in range(_TRIALS))
     lines = {
         "fields": in_bytes(fields),
         "momenta": in_bytes(momenta),
-        "memory": f"{in_bytes(2 * fields + momenta)} and what the program needs{free}",
+        "memory": f"{in_bytes(2 * fields + momenta)} of {in_bytes(_memory())}, and what the program needs",
         **more,
         "time": f"{compiled:.0f} s to compile, {format_duration(step * steps)} for {steps:,} {unit}",
     }

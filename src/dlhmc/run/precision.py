@@ -15,7 +15,7 @@ from jaxtyping import Array, Int
 from numpy.typing import NDArray
 
 from dlhmc.geometry.contract import Field, Momentum, PerChain
-from dlhmc.kernels.contract import Kernel
+from dlhmc.kernels.contract import Kernel, RoundTrip
 from dlhmc.numerics import rng
 from dlhmc.numerics.leaves import in_double, integer
 from dlhmc.targets.contract import Target, energy_change
@@ -97,9 +97,7 @@ def _there_and_back(
     key = rng.step_key(seed, rng.Purpose.PRECISION, step)
     target, _ = kernel.target.refresh(jax.random.fold_in(key, 1), x)
     v = target.geometry.momentum(key, x)
-    trip = kernel.round_trip(target, x, v)
-    if trip is None:
-        raise TypeError("this kernel makes no trajectories")
+    trip = _trip(kernel, target, x, v)
     error = energy_change(target, (x, v), (trip.x_back, trip.v_back))
     away = target.geometry.difference(x, trip.x_back)
     distance = jnp.max(jnp.abs(away), axis=tuple(range(away.ndim - 1)))
@@ -109,10 +107,14 @@ def _there_and_back(
 @eqx.filter_jit
 def _there(kernel: Kernel, target: Target, x: Field, v: Momentum) -> PerChain:
     """ΔH; the way back is not computed."""
+    return _trip(kernel, target, x, v).energy_change
+
+
+def _trip(kernel: Kernel, target: Target, x: Field, v: Momentum) -> RoundTrip:
     trip = kernel.round_trip(target, x, v)
     if trip is None:
         raise TypeError("this kernel makes no trajectories")
-    return trip.energy_change
+    return trip
 
 
 def _probability(change: PerChain) -> NDArray[np.float64]:

@@ -15,7 +15,6 @@ from dlhmc.run import export
 from dlhmc.run.history import diagnostics_of
 from dlhmc.run.show import show
 from dlhmc.run.summary import Histories, for_each
-from dlhmc.statistics import ess_bulk, split_rhat
 from dlhmc.targets.contract import Moment
 
 
@@ -70,12 +69,6 @@ class Measurements:
         """The exact values of the moments, where they are known."""
         return dict(self._quantities.exact)
 
-    def compare_with_exact(self) -> dict[str, Any]:
-        """How far each moment is from its exact value, in standard errors; those without an error are left out."""
-        found = self.histories.moments()
-        deviations = {name: np.asarray(found[name]["z"], np.float64) for name in self._quantities.exact}
-        return {name: z if z.ndim else float(z) for name, z in deviations.items() if not np.isnan(z).all()}
-
     def tau_int(self, name: str | None = None) -> Any:
         """The `AutocorrelationTime` of an observable; of the one that judges the sampler if none is named."""
         if name is None:
@@ -87,14 +80,6 @@ class Measurements:
         number = np.prod(self.histories.shape)
         times: Any = np.asarray(self.tau_int(name), object)
         return _plain(for_each(times.shape, lambda element: number / (2 * times[element].value)))
-
-    def ess_bulk(self, name: str) -> Any:
-        """The effective sample size of the ranks of an observable, as ArviZ has it."""
-        return _plain(for_each(self._shape(name), lambda element: ess_bulk(self.histories.read(name, 1, element))))
-
-    def rhat(self, name: str) -> Any:
-        """Rank-normalised split R̂ of an observable; below 1.01 chains are taken for converged."""
-        return _plain(for_each(self._shape(name), lambda element: split_rhat(self.histories.read(name, 1, element))))
 
     def summary(self) -> dict[str, Any]:
         """All results as one table of plain numbers, that of summary.json; of a single configuration, its values."""

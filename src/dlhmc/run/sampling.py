@@ -27,7 +27,7 @@ from dlhmc.run.describe import checksum, describe_kernel
 from dlhmc.run.devices import Devices, own_part
 from dlhmc.run.directory import Place, RunDirectory, open_run, require_newest, versions, write_json
 from dlhmc.run.driver import PLAIN, ExecutionOptions, Run, execute
-from dlhmc.run.engine import TARGET_ONLY, Carry, Measurements, Schedule, advance, begin
+from dlhmc.run.engine import TARGET_ONLY, Carry, Measurements, Schedule, advance, begin, told
 from dlhmc.run.history import History
 from dlhmc.run.monitor import Monitor
 from dlhmc.run.needs import in_bytes, of_fields, require_room, show_needs
@@ -101,7 +101,7 @@ def prepare(sampler: Sampler, amounts: SampleAmounts, options: ExecutionOptions 
     kernel, draws = on_host((sampler.kernel, draws))
     devices.require(sampler.target.geometry.shape, amounts.chains)
     with devices.beginning():
-        name: Start = "cold" if start == "cold" else "hot"
+        name: Start = "cold" if draws is None and start == "cold" else "hot"
         carry = begin(kernel, draws, integer(amounts.seed, np.uint32), name, amounts.chains, sampler.measured)
     held = devices.distribute(carry.held)
     return devices, Carry(devices.distribute(carry.state), devices.copy(carry.tuner), held)
@@ -111,7 +111,7 @@ def estimate(sampler: Sampler, amounts: SampleAmounts, console: Console) -> None
     """Print what a run would take: memory, disk, and time from a measured trajectory."""
     run = Sampling(sampler, amounts)
     kept = amounts.keep_configurations * of_fields(sampler.target, amounts.chains)[0]
-    history = amounts.trajectories * sum(row.nbytes for row in run.rows().values())
+    history = amounts.trajectories * sum(row.nbytes for row in run.rows.values())
     more = {"disk": f"at most {in_bytes(history + kept)} of history, before compression"}
     show_needs(sampler.target, amounts.chains, lambda n: run.run(0, n), run.total, run.unit, more, console)
 
@@ -211,12 +211,6 @@ class Sampling(Run):
         self.title = str(sampler.kernel.describe()["kernel"])
         self.total = amounts.warmup + amounts.trajectories
         self.checksum = checksum(sampler.kernel)
-        self._observables = eqx.filter_eval_shape(sampler.target.observables, self.carry.state.x)
-        own = eqx.filter_eval_shape(sampler.measured.evaluate, self.carry.state.x)
-        measured = self._observables | own | self.carry.held
-        largest = max(math.prod(record.shape) for record in measured.values())
-        # Whatever the length of the run and its chunks: others find their program compiled.
-        self.capacity = max(1, min(_CAPACITY, _BUFFER_NUMBERS // max(amounts.chains, largest)))
         self._schedule = Schedule(
             integer(amounts.seed, np.uint32),
             integer(amounts.warmup),
@@ -224,10 +218,15 @@ class Sampling(Run):
             integer(amounts.measure_every),
             integer(amounts.temperature_every),
         )
+        #: a row of each record
+        self.rows = self._find_rows()
+        largest = max(row.size for row in self.rows.values())
+        # Whatever the length of the run and its chunks: others find their program compiled.
+        self.capacity = max(1, min(_CAPACITY, _BUFFER_NUMBERS // largest))
         self.seconds = 0.0
         #: trajectories in the history
         self.measured = 0
-        self._monitor = Monitor(sampler.target, {name for name, record in measured.items() if len(record.shape) == 1})
+        self._monitor = Monitor(sampler.target, {name for name, row in self.rows.items() if row.ndim == 1})
         self._is_watched = not options.quiet or options.progress is not None
         self._kept_after = _kept_after(amounts)
         self._check_every, self._last_check = options.check_every, time.monotonic()
@@ -240,8 +239,8 @@ class Sampling(Run):
         sampler = self.sampler
         return advance(self._kernel, self._schedule, self.carry, *numbers, sampler.tune, sampler.measured)
 
-    def rows(self) -> dict[str, NDArray[Any]]:
-        """A row of each record, for its shape and dtype."""
+    def _find_rows(self) -> dict[str, NDArray[Any]]:
+        self.capacity = 1
         with self.devices.active():
             _, shapes = eqx.filter_eval_shape(self.program, 0, 0)
         return {name: np.zeros(s.shape[1:], s.dtype) for name, s in shapes.items()}
@@ -250,14 +249,13 @@ class Sampling(Run):
         """The empty history of a new run."""
         amounts, path = self._amounts, None if self.directory is None else self.directory.history
         if path is None or processes.is_first():
-            rows, kept = self.rows(), [step - amounts.warmup for step in self._kept_after]
-            about = self._describe(rows)
-            self.history = History.create(path, amounts.trajectories, rows, kept, self.carry.state.x, about)
+            kept, x = [step - amounts.warmup for step in self._kept_after], self.carry.state.x
+            self.history = History.create(path, amounts.trajectories, self.rows, kept, x, self._describe())
         processes.barrier("history")
         if path is not None:
             self.history = History.open(path)
 
-    def restore(self, checkpoints: Checkpoints) -> tuple[int, Notes]:
+    def restore(self, checkpoints: Checkpoints) -> int:
         """The newest checkpoint that is intact and whose measurements are."""
         if self.directory is None:
             raise TypeError("no directory")
@@ -271,9 +269,9 @@ class Sampling(Run):
             history.extend(amounts.trajectories, [after - amounts.warmup for after in self._kept_after])
         processes.barrier("extended")
         self.history = History.open(self.directory.history)
-        return step, notes
+        return step
 
-    def _describe(self, rows: Mapping[str, Any]) -> dict[str, Any]:
+    def _describe(self) -> dict[str, Any]:
         """All that one needs to read the history without the program that made it."""
         sampler, amounts = self.sampler, self._amounts
         own = [name for name, _ in sampler.measured.always]
@@ -286,7 +284,7 @@ class Sampling(Run):
             "quantities": Quantities.of(sampler.target, own, occasional).to_json(),
             "temperature_every": amounts.temperature_every,
             "notes": json.dumps(dict(sampler.notes)),
-            "diagnostics": json.dumps(sorted(rows.keys() - {*self._observables, *own, *occasional})),
+            "diagnostics": json.dumps(sorted(told(sampler.kernel, self.carry.state))),
             "versions": json.dumps(versions()),
         }
 

@@ -33,12 +33,6 @@ def show_warnings(figures: Mapping[str, Any], console: Console) -> None:
         console.out(f"Warning: {warning}", style=style, highlight=False)
 
 
-def show_alarms(summary: Mapping[str, Any], console: Console) -> None:
-    """Print what says that the run is wrong."""
-    for alarm in summary.get("alarms", ()):
-        console.out(f"Alarm: {alarm}", style="bold red", highlight=False)
-
-
 def show(summary: Mapping[str, Any], console: Console) -> None:
     """Print the table: observable, measured, exact, difference in σ, R̂, speed; then what else there is to say."""
     table = Table(title=escape(summary["title"]), title_justify="left")
@@ -57,14 +51,18 @@ def show(summary: Mapping[str, Any], console: Console) -> None:
     if summary.get("precision") is not None:
         console.out(f"rounding errors: {Precision(**summary['precision'])}", highlight=False)
     show_warnings(summary, console)
-    show_alarms(summary, console)
+    for alarm in summary.get("alarms", ()):
+        console.out(f"Alarm: {alarm}", style="bold red", highlight=False)
 
 
 def shown_observables(summary: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
     """Rows of the table: moments, checks, what follows from them, and how fast the slow ones move."""
     for name in (name for name, entry in summary.items() if isinstance(entry, dict) and "exact" in entry):
         yield from shown_moment(name, summary[name])
-    yield from shown_checks(summary)
+    for label, (name, exact) in _CHECKS.items():
+        if (entry := summary.get(name)) is not None:
+            difference = f"{(entry['mean'] - exact) / entry['error']:+.1f} σ" if entry["error"] else ""
+            yield label, shown_mean(entry), str(exact), difference
     for name, entry in summary.get("derived", {}).items():
         yield name.replace("_", " "), shown_mean(entry)
     if summary.get("acceptance") is not None:
@@ -82,14 +80,13 @@ def shown_elements(name: str, entry: Mapping[str, Any]) -> Iterator[tuple[str, d
     >>> [label for label, _ in shown_elements("loop", {"mean": [[1, 2, 3], [4, 5, 6]]})]
     ['loop[0,0]', 'loop[0,1]', 'loop[0,2]', 'loop[1,0]', '…']
     """
-    label = name.replace("_", " ")
     figures = {key: np.asarray(value, object) for key, value in entry.items()}
-    shape = next((figure.shape for figure in figures.values()), (0,))
-    for number, element in enumerate(np.ndindex(shape)):
-        if number == MOST_SHOWN:
-            yield "…", {}
-            return
-        yield label + index_of(element), {key: figure[element] for key, figure in figures.items()}
+    elements = list(np.ndindex(next(iter(figures.values())).shape))
+    for element in elements[:MOST_SHOWN]:
+        label = name.replace("_", " ") + index_of(element)
+        yield label, {key: figure[element] for key, figure in figures.items()}
+    if len(elements) > MOST_SHOWN:
+        yield "…", {}
 
 
 def index_of(element: Element) -> str:
@@ -111,14 +108,6 @@ def shown_moment(name: str, entry: Mapping[str, Any]) -> Iterator[tuple[str, ...
         rhat = "∞" if figures["rhat"] is None else f"{figures['rhat']:.3f}"
         speed = f"{rate:.3g}" if (rate := figures.get("ess_per_second")) else ""
         yield label, shown_mean(figures), exact, difference, rhat, speed
-
-
-def shown_checks(summary: Mapping[str, Any]) -> Iterator[tuple[str, str, str, str]]:
-    """What is known exactly of every run."""
-    for label, (name, exact) in _CHECKS.items():
-        if (entry := summary.get(name)) is not None:
-            difference = f"{(entry['mean'] - exact) / entry['error']:+.1f} σ" if entry["error"] else ""
-            yield label, shown_mean(entry), str(exact), difference
 
 
 def shown_time(tau: Mapping[str, Any]) -> str:

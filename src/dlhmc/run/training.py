@@ -176,13 +176,13 @@ class Training(Run):
         #: averages over the last steps
         self._means: dict[str, float] = {}
 
-    def restore(self, checkpoints: Checkpoints) -> tuple[int, Notes]:
+    def restore(self, checkpoints: Checkpoints) -> int:
         """Parameters, optimiser, chains, guard, good and best parameters."""
         step, arrays, notes = checkpoints.restore(self._like, self._check)
         self.carry = eqx.combine(arrays, eqx.filter(self.carry, eqx.is_array, inverse=True))
         self.seconds, self.steps_done, self._nonfinite = notes["seconds"], step, notes["nonfinite"]
         self._means = notes["figures"]
-        return step, notes
+        return step
 
     def _check(self, step: int, notes: Notes) -> None:
         """Stages that are over cannot become longer."""
