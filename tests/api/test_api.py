@@ -92,7 +92,6 @@ def test_a_dataset_says_what_it_is(samples):
     }
     assert about.items() <= data.attrs.items()
     assert data.attrs["step_size"] > 0.1
-    assert all(array.attrs["units"] == "1" for name, array in data.items())
 
 
 def test_what_one_asks_next(samples):

@@ -215,7 +215,6 @@ def test_records_of_the_kernel_are_those_that_the_history_names(summarised):
     records = {"height": moving(), "tree_depth": np.full((ROWS, CHAINS), -3, np.int32)}
     summary, samples, text = summarised(records, diagnostics='["tree_depth"]')
     assert samples.observables == ("height",)
-    assert samples.data["tree_depth"].attrs["long_name"] == "tree depth"
     assert summary["acceptance"] is None
     assert "exp_minus_dh" not in summary
     assert summary["alarms"] == []

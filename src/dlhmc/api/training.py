@@ -151,7 +151,7 @@ def train(
         name: np.concatenate([rows[name] for rows in run.records] or [np.zeros(0)]) for name in algorithm.record_names
     }
     data = xr.Dataset(
-        {name: ("step", rows, {"units": "1"}) for name, rows in records.items()},
+        {name: ("step", rows) for name, rows in records.items()},
         {"step": np.arange(run.steps_done - len(records["loss"]) + 1, run.steps_done + 1)},
         described | {"layers": len(trajectory), "seed": seed, "chains": chains, "seconds": run.seconds},
     )

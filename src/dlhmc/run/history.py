@@ -34,12 +34,6 @@ from dlhmc.run.devices import Piece, pieces_to_write, shape_of_pieces
 _CELLS_PER_CHUNK = 2**18
 CONFIGURATIONS, KEPT = "configurations", "kept"
 _NOT_RECORDS = (CONFIGURATIONS, KEPT)
-# Records whose names do not say it all.
-_LABELS = {
-    "accepted": "whether the proposal was accepted",
-    "energy_change": "ΔH − log|J| of the proposal",
-    "nonfinite": "whether the proposal was not finite, and rejected",
-}
 
 
 class History:
@@ -157,7 +151,7 @@ class History:
             torn.unlink()
 
     def dataset(self, rows: int) -> xr.Dataset:
-        """The first rows [chain, trajectory, …], with coordinates, units and all that is known about the run.
+        """The first rows [chain, trajectory, …], with coordinates and all that is known about the run.
 
         Of a history on disk, numbers are read when they are looked at.
         """
@@ -169,18 +163,11 @@ class History:
         data = data.isel(trajectory=slice(rows))
         if KEPT in data:
             data = data.set_coords(KEPT).isel(kept=np.asarray(data[KEPT]) <= rows)
-        axes = {"chain": np.arange(data.sizes["chain"]), "trajectory": np.arange(1, rows + 1)}
-        data = data.assign_coords(axes)
+        data = data.assign_coords(chain=np.arange(data.sizes["chain"]), trajectory=np.arange(1, rows + 1))
         for name, array in data.items():
-            ordered = array.transpose("chain", "trajectory", ...) if "trajectory" in array.dims else array
-            data[name] = label(str(name), ordered)
-        data["trajectory"].attrs["long_name"] = "trajectories after the warm-up"
+            if "trajectory" in array.dims:
+                data[name] = array.transpose("chain", "trajectory", ...)
         return data
-
-
-def label(name: str, record: xr.DataArray) -> xr.DataArray:
-    """A record with its name in words; everything is in units of the theory: pure numbers."""
-    return record.assign_attrs(units="1", long_name=_LABELS.get(name, name.replace("_", " ")))
 
 
 class _Store(LocalStore):

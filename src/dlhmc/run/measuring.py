@@ -20,7 +20,6 @@ from dlhmc.errors import Setting, UserError, required
 from dlhmc.run.configurations import as_field, load_array
 from dlhmc.run.describe import describe_target
 from dlhmc.run.directory import versions
-from dlhmc.run.history import label
 from dlhmc.run.samples import Measurements
 from dlhmc.run.summary import Quantities
 from dlhmc.settings import fields_of
@@ -78,7 +77,7 @@ def _measure(
         values = np.concatenate([found[name] for found in batches], axis=-1)  # […, chain and configuration]
         elements = [f"{name}_{axis}" for axis in range(values.ndim - 1)]
         data[name] = ((*elements, "chain", "trajectory"), values.reshape(*values.shape[:-1], chains, rows))
-        data[name] = label(name, data[name].transpose("chain", "trajectory", ...))
+        data[name] = data[name].transpose("chain", "trajectory", ...)
     one = jax.ShapeDtypeStruct((*wanted, 1), target.geometry.dtype(jnp.result_type(float)))
     quantities = Quantities.of(target, occasional={} if more is None else eqx.filter_eval_shape(more, one))
     if unknown:
