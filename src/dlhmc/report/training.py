@@ -77,7 +77,7 @@ def _picture(what: str, trainings: Sequence[Training]) -> Picture | str:
     add_legend(figure)
     meanings = dict.fromkeys(one.loss for one in trainings)
     caption = (
-        f"L = {'; '.join(meanings)}, averaged over the batch and the last steps; A is the probability that a proposal "
-        "is accepted."
+        f"L = {'; '.join(meanings)}, averaged over the batch; A is the probability that a proposal is accepted. Points "
+        "are averages over the last steps."
     )
     return Picture(f"training-{trainings[0].path.resolve().name}", f"Training of {what}", caption, figure)

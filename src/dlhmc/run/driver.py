@@ -23,7 +23,8 @@ from dlhmc.run.sink import Saved, Sink
 _SECONDS_PER_CHUNK = 1.0
 # A chunk ends with a checkpoint, unless its length was not asked for and saving would take more of the time than this.
 _TIME_FOR_CHECKPOINTS = 0.05
-_FIRST_CHUNK = 8
+# The first chunk is short, and none is more than twice as long as the one before: curves have points early on.
+_FIRST_CHUNK = 2
 
 
 class Run(ABC):
@@ -234,7 +235,7 @@ def drive(
             for sink in sinks:
                 sink.report(step, figures, words)
         if chunk is None:
-            length = min(run.capacity, max(1, round(rate * _SECONDS_PER_CHUNK)))
+            length = min(run.capacity, 2 * length, max(1, round(rate * _SECONDS_PER_CHUNK)))
     if checkpoints is not None:
         checkpoints.save(step, run.state())
     return step, code

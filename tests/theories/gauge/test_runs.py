@@ -136,10 +136,10 @@ def test_a_run_starts_from_an_array(made):
         (f"sample {SIZE} --start warm", "--start is one of hot, cold, exact, near, or a file"),
         (
             "sample su3 --lattice 4 4 4 4 --start FILE",
-            "holds a configuration of su3 --lattice 2 4 2 2, and not of the shape",
+            "First configurations have the shape",
         ),
-        ("sample su2 --lattice 2 4 2 2 --start FILE", "of su3 --lattice 2 4 2 2, and not of the shape"),
-        ("sample u1 --start FILE", "and not of the shape"),
+        ("sample su2 --lattice 2 4 2 2 --start FILE", "First configurations have the shape"),
+        ("sample u1 --start FILE", "First configurations have the shape"),
         (f"sample {SIZE} --start DAMAGED", "its checksum is wrong"),
         ("measure su3 FILE DAMAGED", "its checksum is wrong"),
         ("measure su3 FILE nowhere", "There is no file nowhere"),
