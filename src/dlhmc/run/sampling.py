@@ -284,7 +284,9 @@ class Sampling(Run):
             "quantities": Quantities.of(sampler.target, own, occasional).to_json(),
             "temperature_every": amounts.temperature_every,
             "notes": json.dumps(dict(sampler.notes)),
-            "diagnostics": json.dumps(sorted(told(sampler.kernel, self.carry.state))),
+            "diagnostics": json.dumps(
+                sorted(self.rows.keys() & {*told(sampler.kernel, self.carry.state), *TEMPERATURE})
+            ),
             "versions": json.dumps(versions()),
         }
 
