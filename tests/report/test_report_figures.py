@@ -73,7 +73,7 @@ def test_the_first_sentence_says_who_won(hmc, trained, verdict, factor, tmp_path
         hand_made.entry("mine", "model", trained[0], error=trained[1]),
     ]
     (answer,) = build_page([hand_made.comparison(tmp_path / "run", {"target": "Banana"}, entries)]).answers
-    assert answer.startswith(f"The trained sampler {verdict}: on Banana an independent x0 costs mine ")
+    assert answer.startswith(f"The trained sampler {verdict}: on Banana, an independent x0 costs it ")
     assert factor in answer
     assert ("limits at 95 %" in answer) == ("than" in answer.replace("limits", ""))
 
@@ -122,7 +122,7 @@ def test_costs_are_shown_against_the_number_in_which_targets_differ(tmp_path):
     table = tables(page)[0]
     assert table.header[:3] == ["dim", "HMC: N_{LF} τ_{int}(x0)", "trained: N_{LF} τ_{int}(x0)"]
     assert [row[:3] for row in table.rows] == [["2", "60.0(4)", "9.0(3)"], ["5", "140.0(4)", "21.0(3)"]]
-    assert page.answers[0].startswith("The trained sampler won: on Banana, dim = 5 an independent ")
+    assert page.answers[0].startswith("The trained sampler won: on Banana, dim = 5, an independent ")
 
 
 def test_gains_are_those_of_the_best_in_steps_and_of_the_best_in_time(tmp_path):
@@ -136,7 +136,7 @@ def test_gains_are_those_of_the_best_in_steps_and_of_the_best_in_time(tmp_path):
 def test_gauge_theory_has_its_own_figures(tmp_path):
     page = build_page([gauge(tmp_path / "b", (4, 4), 3.0), gauge(tmp_path / "a", (4, 4), 2.0)])
     assert page.answers[0].startswith(
-        "The trained sampler won: on U(1) gauge theory, 4×4, β = 3 an independent charge "
+        "The trained sampler won: on U(1) gauge theory, 4×4, β = 3, an independent charge "
     )
     assert "For comparison: HMC and 1 hit 32.0(8) ms, exact draws " in page.answers[0]
     found = pictures(page)

@@ -28,7 +28,6 @@ from dlhmc.theories.contract import Theory
 _MOST_LAGS, _MOST_PANELS = 200, 4
 _LONGEST_ROW = 38
 _STYLES = {"hmc": (BLUE, "o"), "move": (BLACK, "^"), "exact": (GREEN, "v")}
-_TRAINED, _HMC = "The trained sampler", "the best HMC"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -123,14 +122,15 @@ def headline(run: ComparedRun) -> str | None:
     if own is None:
         return None
     judge = results.judge.replace("_", " ")
-    said = [f"On {run.where} an independent {judge} costs {own.name} {_needs(results, own)}."]
+    said = [f"On {run.where}, an independent {judge} costs {_needs(results, own)} ({own.name})."]
     if trained and hmc:
         gain = results.gain_in_time(trained)
         lost = gain.upper is not None and gain.upper < 1
         verdict = "won" if (gain.lower or 0.0) > 1 else "lost" if lost else "may have won or lost"
+        costs = [f"{_needs(results, entry)} ({entry.settings or entry.name})" for entry in (trained, hmc)]
         said = [
-            f"{_TRAINED} {verdict}: on {run.where} an independent {judge} costs {trained.name} "
-            f"{_needs(results, trained)}, and {_HMC} ({hmc.name}) {_needs(results, hmc)}.",
+            f"The trained sampler {verdict}: on {run.where}, an independent {judge} costs it {costs[0]}, and the best "
+            f"HMC {costs[1]}."
         ]
         slowest = results.best("model", results.in_time_for_all) or trained
         factors = {

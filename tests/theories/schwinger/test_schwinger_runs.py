@@ -91,51 +91,27 @@ def test_figures(run):
 def test_hmc_on_a_grid_of_heavier_masses(tmp_path):
     """With one, pseudofermions are drawn with a solution, and the heavier mass has a time scale of its own."""
     words = "compare schwinger --lattice 2 2 --beta 2 --mass 0.5 --hasenbusch-grid 0 0.4 --hits 0 --quiet"
-    grid = "--integrators leapfrog --lengths 0.5 --step-sizes 0.25 --inner-steps 2 --chains 4 --budget 0.5"
-    assert cli.run([*words.split(), *grid.split(), "--out", str(tmp_path / "race")]) is ExitCode.OK
-    entries = {entry.name: entry for entry in open_results(tmp_path / "race").entries}
-    assert [entry.kind for entry in entries.values()] == ["hmc", "hmc"]
-    plain, split = (entries[f"leapfrog 0.5/2×2{form}"] for form in ("", ", μ = 0.4"))
-    # Solutions: of three forces and an action; or beside them of six forces and an action of the heavier mass, which
-    # take fewer iterations, and of drawing.
-    solutions = [entry.kernel_figures["dirac_applications"] for entry in (plain, split)]
-    assert 2 * solutions[0] < solutions[1] < 4 * solutions[0]
-    assert "leapfrog 0.5/2×2, μ = 0.4" in (tmp_path / "race" / "table.md").read_text()
+    grid = "--integrators leapfrog --lengths 0.5 --acceptances 0.9 --inner-steps 2 --chains 4 --budget 0.5"
+    assert cli.run([*words.split(), *grid.split(), "--out", str(tmp_path / "run")]) is ExitCode.OK
+    plain, split = open_results(tmp_path / "run").entries
+    assert [plain.kind, split.kind] == ["hmc", "hmc"]
+    assert [entry.name.endswith(", μ = 0.4") for entry in (plain, split)] == [False, True]
+    # Solutions for forces and an action; or beside them those of the heavier mass, which take fewer iterations.
+    per_step = [entry.work["dirac_applications"] / entry.leapfrog_steps for entry in (plain, split)]
+    assert per_step[0] < per_step[1] < 5 * per_step[0]
 
 
 @pytest.mark.slow
-def test_hmc_hits_and_learned_proposals_in_one_race(tmp_path):
+def test_hmc_hits_and_learned_proposals_in_one_comparison(tmp_path):
     """Each in turn with HMC, which has a grid of inner steps as well."""
     words = "compare schwinger --lattice 4 4 --beta 2 --kappa 0.25 --model u1-b2 --alternate 2 --quiet"
-    grid = "--integrators leapfrog --lengths 1 --step-sizes 0.25 --inner-steps 1 2 --hit-lengths 0.5"
-    amounts = "--alternate-lengths 0.5 --chains 8 --budget 5 --precision 0.5"
-    code = cli.run([*words.split(), *grid.split(), *amounts.split(), "--out", str(tmp_path / "race")])
+    grid = "--integrators leapfrog --lengths 1 --acceptances 0.8 --inner-steps 1 2 --stirring-lengths 0.5"
+    amounts = "--chains 8 --budget 5 --precision 0.5"
+    code = cli.run([*words.split(), *grid.split(), *amounts.split(), "--out", str(tmp_path / "run")])
     assert code is ExitCode.OK
-    entries = {entry.name: entry for entry in open_results(tmp_path / "race").entries}
-    hmc = "leapfrog 0.5/2×1"
-    assert entries.keys() == {
-        "leapfrog 1/4×1",
-        "leapfrog 1/4×2",
-        f"{hmc} + 1 hit",
-        f"{hmc} + 2× model u1-b2",
-    }
-    learned = entries[f"{hmc} + 2× model u1-b2"]
-    assert (learned.kind, entries[f"{hmc} + 1 hit"].kind) == ("model", "move")
-    # Two steps of HMC and two trajectories of two layers.
-    assert learned.leapfrog_steps == 6
-
-
-def test_what_is_refused(capsys):
-    for words, message in (
-        ("--lattice 5 4", "--lattice is 5 4, but must be two even numbers"),
-        ("--flavours 3", "--flavours is 3, but must be an even number"),
-        ("--hasenbusch 0.2 0.1", "--hasenbusch is 0.2 0.1, but must be in ascending order"),
-        ("--mass 0.1 --kappa 0.2", "Give --mass or --kappa, not both"),
-        ("--sources 1", "--sources is 1, but must be 0, or from 2 to 1000"),
-        ("--alternate 2", "--alternate is for learned trajectories: give a --model"),
-    ):
-        assert cli.run(["sample", "schwinger", *words.split()]) is ExitCode.BAD_INPUT
-        assert message in capsys.readouterr().err
-    words = "compare schwinger --hasenbusch 0.1 --hasenbusch-grid 0 0.3"
-    assert cli.run(words.split()) is ExitCode.BAD_INPUT
-    assert "--hasenbusch-grid is for fermions without --hasenbusch: give one" in capsys.readouterr().err
+    entries = {entry.group: entry for entry in open_results(tmp_path / "run").entries}
+    learned = "networks in windows, 2 layers, in turn with HMC"
+    assert entries.keys() == {"HMC", "HMC and 1 instanton hit", learned}
+    assert (entries[learned].kind, entries["HMC and 1 instanton hit"].kind) == ("model", "move")
+    # Those of HMC, and two trajectories of two layers.
+    assert entries[learned].leapfrog_steps == entries["HMC and 1 instanton hit"].leapfrog_steps + 4
