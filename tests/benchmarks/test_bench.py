@@ -10,8 +10,10 @@ from benchmarks import network_bench
 
 def test_work_is_that_of_the_weights():
     plan = PAPER.plan()
-    assert plan.architecture.hidden == PAPER.hidden
-    trajectory = eqx.filter_eval_shape(plan.architecture.build, plan.target.build(), jax.random.key(0))
+    assert plan.network.hidden == PAPER.hidden
+    trajectory = eqx.filter_eval_shape(
+        plan.network.completed(plan.target.build()).build, plan.target.build(), jax.random.key(0)
+    )
     matrices = [leaf for leaf in jax.tree.leaves(trajectory) if leaf.ndim == 3 and leaf.shape[1] > 2]
     # A multiplication and an addition for each weight and chain; both networks of a layer act twice.
     assert network_bench.flops_of_sampling(PAPER) == 2 * 2 * PAPER.chains * sum(m.size for m in matrices)

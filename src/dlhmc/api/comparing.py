@@ -11,13 +11,11 @@ from dlhmc.comparison import comparing, table
 from dlhmc.comparison.lineup import Learned
 from dlhmc.comparison.results import Entry, Results
 from dlhmc.comparison.settings import CompareSettings
-from dlhmc.errors import UserError
 from dlhmc.kernels import Kernel
 from dlhmc.run.describe import target_in_words
 from dlhmc.run.directory import Place
 from dlhmc.settings import build
 from dlhmc.targets import Target
-from dlhmc.theories.u1.hits import has_instantons
 
 
 class Comparison:
@@ -80,8 +78,6 @@ def compare(
     table = {"budget": float(budget), "float64": is_double(), **settings}
     chosen = build(CompareSettings, table, "A comparison")
     options, console = shown(progress, None, None)
-    if settings.get("hits") and not has_instantons(target):
-        raise UserError("hits are for angles in two dimensions: leave them out.")
     objects = {"seed": chosen.seed, "objects": "Target", "kernels": list(given)}
     place = None if out is None else Place(Path(out), objects)
     learned = [Learned(name, kernel) for name, kernel in given.items()]

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from dlhmc.comparison import table
-from dlhmc.comparison.lineup import Learned, equilibrium, line_up
+from dlhmc.comparison.lineup import Learned, equilibrium, line_up, require_suitable
 from dlhmc.comparison.results import Entry, Mean, Results, Status, from_json, to_json
 from dlhmc.comparison.settings import CompareSettings
 from dlhmc.comparison.turns import SHARE_OF_SELECTION, Sampler, select, take_turns
@@ -52,6 +52,7 @@ def compare(
     there is so far is the result; the code tells.
     """
     require_room(target, settings.chains)
+    require_suitable(target, settings)
     scalars = _scalars(target)
     slow = {name: mean for name, mean in target.known.slow(target).items() if name in scalars}
     if not slow:
@@ -93,6 +94,7 @@ def compare(
 def estimate(target: Target, settings: CompareSettings, learned: Sequence[Learned], console: Console) -> None:
     """Print what a comparison would take."""
     require_room(target, settings.chains)
+    require_suitable(target, settings)
     points = len(settings.integrators) * len(settings.lengths) * len(settings.acceptances)
     points *= max(1, len(settings.inner_steps)) * max(1, len(settings.hasenbusch_grid))
     fields = sum(of_fields(target, settings.chains))

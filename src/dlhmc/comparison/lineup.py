@@ -107,6 +107,13 @@ def _grid(target: Target, settings: CompareSettings, start: Start, seeds: Iterat
         names.add(competitor.name)
 
 
+def require_suitable(target: Target, settings: CompareSettings) -> None:
+    """Refuse what makes no sense for the target, before anything is tuned."""
+    _forms(target, settings.hasenbusch_grid)
+    if settings.hits and not has_instantons(target):
+        raise UserError(f"{Setting('hits')} are for angles in two dimensions: leave them out.")
+
+
 def _forms(target: Target, grid: Sequence[float]) -> dict[str, Target]:
     """The target with its determinant split by each heavier mass, by what names end with."""
     if not grid:
@@ -121,7 +128,7 @@ def _with_moves(
 ) -> Iterator[Competitor]:
     """Short trajectories of HMC, which stir what hits and windows leave as it is, each followed by those."""
     in_turn = [one for one in learned if one.each]
-    hits = settings.hits if has_instantons(target) else 0
+    hits = (1 if settings.hits is None else settings.hits) if has_instantons(target) else 0
     group = f"HMC and {hits} instanton hit{'s' if hits > 1 else ''}"
     if not in_turn and not hits:
         return

@@ -33,8 +33,8 @@ class CompareSettings(Settings):
     """steps of a fast part of the force for each of a slow one, points of the grid; one that suits if not given"""
     hasenbusch_grid: Annotated[HeavierMasses, Listed(advanced=True, ability="splitting")] = ()
     """heavier masses of Hasenbusch's splitting, points of the grid of HMC; 0 for none"""
-    hits: Annotated[Amount, Listed(ability="hits")] = 1
-    """instanton hits after each trajectory of HMC, in two dimensions; 0 to leave it out"""
+    hits: Annotated[Amount | None, Listed(ability="hits")] = None
+    """instanton hits after each trajectory of HMC, in two dimensions; 1 if not given, 0 to leave it out"""
     overrelaxations: Annotated[tuple[Amount, ...], Listed(ability="heat bath")] = (0, 4)
     """overrelaxation sweeps after each heat-bath sweep, a sampler for each; none to leave it out"""
     exact: Advanced[bool] = True

@@ -11,7 +11,7 @@ import pytest
 
 from dlhmc.geometry import UnitaryMatrices
 from dlhmc.geometry.contract import sum_sites
-from dlhmc.geometry.unitary import adjoint, multiply
+from dlhmc.geometry.unitary import adjoint, multiply, trace
 from dlhmc.lattice import links, loops
 from dlhmc.testing.checks import evaluate
 from dlhmc.theories.gauge.field import improved, wilson

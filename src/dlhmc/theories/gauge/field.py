@@ -31,6 +31,8 @@ def GaugeField(  # noqa: N802 - it stands where a class could
     Links are matrices; for U(1) in two dimensions angles, if all actions are for plaquettes and no `matrices` are
     wanted.
 
+    >>> import jax
+    >>> import jax.numpy as jnp
     >>> target = GaugeField("su2", (4, 4), [Plaquette(2.8), Rectangle(-0.1)])
     >>> x = target.start(jax.random.key(0), "cold", chains=2, dtype=jnp.float32)
     >>> x.shape, target.action(x).tolist()
@@ -60,6 +62,8 @@ def wilson(
 def U1(sides: Sequence[int], beta: ArrayLike, gamma: ArrayLike = 1.0) -> Target:  # noqa: N802
     """U(1) in two dimensions with the Wilson action S_β(x) = β Σ_P (1 − cos x_P) of angles x, eq. (3).
 
+    >>> import jax
+    >>> import jax.numpy as jnp
     >>> target = U1((16, 16), beta=7.0)
     >>> x = target.start(jax.random.key(0), "cold", chains=4, dtype=jnp.float32)
     >>> target.action(x).tolist()
