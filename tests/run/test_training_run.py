@@ -16,10 +16,11 @@ from small_runs import assert_tensorboard_shows_the_metrics, shown_by_tensorboar
 from toys import TARGET, interrupt
 
 import dlhmc
+from dlhmc import cli
 from dlhmc.errors import ExitCode, UserError
 from dlhmc.models.model import Model
 from dlhmc.report.training import training_pictures
-from dlhmc.run.directory import Place
+from dlhmc.run.directory import Place, read_json
 from dlhmc.run.driver import ExecutionOptions
 from dlhmc.run.settings import OptimiserSettings, TrainAmounts
 from dlhmc.run.training import Training, train
@@ -193,3 +194,11 @@ def test_what_has_no_model_is_told_apart(tmp_path):
 def test_bad_settings(settings):
     with pytest.raises(UserError, match="must be"):
         TrainSpec.of({"network": "local", "lattice": (4, 4), "beta": 2.0} | settings)
+
+
+def test_training_says_when_it_did_not_learn_to_leave_sectors(tmp_path):
+    """Nothing leaves its sector at β = 12 with networks that see hardly a step of training."""
+    words = "train u1 dense --lattice 4 4 --beta 12 --hidden 4 --leapfrog-steps 1 --steps 200 --chains 4"
+    assert cli.run([*words.split(), "--quiet", "--out", str(tmp_path / "run")]) == ExitCode.OK
+    (warning,) = read_json(tmp_path / "run" / "summary.json")["warnings"]
+    assert warning.startswith("Nothing was learned about leaving sectors: they change in ")

@@ -1,5 +1,6 @@
 """A training run from start to end: Algorithm 1 with progress, checkpoints and a model file."""
 
+import functools
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,6 +15,8 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from dlhmc.errors import ExitCode, Setting, UserError
+from dlhmc.geometry.contract import Field
+from dlhmc.kernels import DLHMC
 from dlhmc.layers import Trajectory
 from dlhmc.models import model
 from dlhmc.names import Start
@@ -40,6 +43,8 @@ from dlhmc.training import Algorithm, Inputs, LaterStage, TrainState, advance, p
 _CAPACITY = 1024
 # Averages on the progress line are over about so many steps.
 _SHOWN = 200
+# Sectors that change this often need no look; else so many trajectories tell how often they did before training.
+_OFTEN, _COMPARED = 0.2, 50
 
 
 def train(
@@ -122,6 +127,21 @@ def show_results(path: Path, console: Console) -> dict[str, Any]:
         console.print(f"{name.replace('_', ' '):<20} {value:.4g}", markup=False, highlight=False)
     show_warnings(results, console)
     return results
+
+
+@eqx.filter_jit
+def _tunnelling(kernel: DLHMC, x: Field, seed: Array) -> Array:
+    """The fraction of trajectories that change the sector."""
+    sector: Any = kernel.target.known.sector
+
+    def step(index: Array, carried: tuple[Any, Array]) -> tuple[Any, Array]:
+        state, changes = carried
+        new, _ = kernel.step(rng.step_key(seed, rng.Purpose.BURN_IN, index), state)
+        before, after = (kernel.target.observables(y)[sector] for y in (state.x, new.x))
+        return new, changes + jnp.mean((before != after).astype(changes.dtype))
+
+    start = kernel.init(x), jnp.zeros((), jnp.result_type(float))
+    return jax.lax.fori_loop(0, _COMPARED, step, start)[1] / _COMPARED
 
 
 class _Results(TypedDict):
@@ -323,7 +343,24 @@ class Training(Run):
             counted["warnings"].append(warning)
         if not self._ends_finite:
             counted["warnings"].append("The last parameters are not finite; the model holds earlier ones.")
+        counted["warnings"] += self._unlearned
         return self.figures() | {"seconds": self.seconds, "steps": self.total} | counted
+
+    @functools.cached_property
+    def _unlearned(self) -> list[str]:
+        """A warning where sectors change no more often than with the parameters that training began with."""
+        rate = self._means.get("tunnelling_rate")
+        if rate is None or self._later or self.steps_done < _SHOWN or rate > _OFTEN:
+            return []
+        (algorithm, trajectory), seed = self._first, integer(self._amounts.seed, np.uint32)
+        with self.devices.active():
+            before = float(_tunnelling(DLHMC.of(algorithm.target, trajectory), self.carry.x, seed))
+        if rate > 2 * before:
+            return []
+        return [
+            f"Nothing was learned about leaving sectors: they change in {rate:.2g} of the trajectories, before "
+            f"training in {before:.2g}. More steps, a lower γ at the beginning or networks in windows may help."
+        ]
 
     @property
     def _ends_finite(self) -> bool:
