@@ -93,6 +93,8 @@ def test_of_hmc_the_few_that_move_fastest_go_on_and_all_others():
         one.take_turn = lambda seconds, one=one: (one._advance(ROWS), one.pace.append(1.0))
     chosen = select([*candidates, model], 1.0, never)
     assert chosen == [candidates[2], candidates[3], model]
+    # Speeds are compared turn by turn: nobody is a turn ahead.
+    assert [one.pace for one in chosen] == [[], [], []]
 
 
 def test_where_the_sector_did_not_move_at_all_the_next_observable_decides():

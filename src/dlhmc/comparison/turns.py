@@ -133,6 +133,8 @@ def select(samplers: Sequence[Sampler], budget: float, stop: Callable[[], bool])
         # What has not jumped at all costs infinitely much; then the next observable decides.
         order = sorted(range(len(hmc)), key=lambda index: tuple(hmc[index].costs_of_a_jump()[:, currency]))
         best |= set(order[:_FINALISTS])
+    for sampler in hmc:
+        sampler.pace.clear()  # speeds are compared turn by turn, and others have had none yet
     left_out = [sampler for index, sampler in enumerate(hmc) if index not in best]
     return [sampler for sampler in samplers if sampler not in left_out]
 
